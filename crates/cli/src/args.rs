@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    app, chat, desk, doctor, gateway, guard, init, memory, model, permissions, policy, proxy, run,
-    secret, token, trace, trust, undo, wrap,
+    app, approve, chat, desk, doctor, gateway, guard, init, memory, model, permissions, policy,
+    proxy, run, secret, token, trace, trust, undo, wrap,
 };
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (also an untrusted configuration), 2 wrong usage, 3 refused by the policy or you, 130 interrupted, 143 terminated.";
@@ -61,6 +61,13 @@ pub(crate) enum Command {
                       or that is in your own configuration folder, needs no trust."
     )]
     Trust(trust::Trust),
+    /// List and answer the questions that wait, of every Sluice program of yours.
+    #[command(
+        after_help = "Example:\n  sluice approve list\n  sluice approve show 1f0c9e52\n  sluice approve yes 1f0c9e52\n\n\
+                      Exit codes: 0 the answer counted, 1 error, 2 wrong usage, 3 others answered before or have to.\n\
+                      A program without a terminal needs a token in $SLUICE_TOKEN to allow something; anyone can deny."
+    )]
+    Approve(approve::Approve),
     /// Make, list and revoke the tokens of people who answer questions.
     #[command(
         after_help = "Example:\n  sluice token new ada --apps mail --for 30d\n  sluice token list\n  sluice token revoke ada"

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use server::desk::{Desk, DeskSetup};
+use config::DeskSettings;
+use server::desk::{Desk, DeskSetup, Notice};
 
 use crate::keep_for::KeepFor;
+use crate::notice::Notices;
 use crate::terminal::{Asks, message};
 use crate::{os_user, paths};
 
@@ -20,6 +22,7 @@ pub(crate) struct Asking {
     asker: Option<String>,
     timeout: Duration,
     keep_for: KeepFor,
+    notice: Option<Arc<dyn Notice>>,
 }
 
 impl Asking {
@@ -36,7 +39,14 @@ impl Asking {
             asker: Some(os_user::name()),
             timeout,
             keep_for: KeepFor::default(),
+            notice: None,
         })
+    }
+
+    /// The same, where those are told whom `[desk]` names.
+    pub(crate) fn telling(self, notices: &DeskSettings) -> Self {
+        let notice = Notices::of(notices);
+        Self { notice, ..self }
     }
 
     /// The same, where an "always" lasts as long as this says.
@@ -60,7 +70,7 @@ impl Asking {
             asker: self.asker.clone(),
             timeout: self.timeout,
             keep_for: self.keep_for.to_string(),
-            notice: None,
+            notice: self.notice.clone(),
             report: message,
         };
         Desk::new(Arc::clone(&self.store), setup).map_err(|reason| anyhow!(reason))

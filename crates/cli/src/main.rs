@@ -23,6 +23,7 @@ mod known;
 mod login;
 mod memory;
 mod needs;
+mod notice;
 mod os_user;
 mod paths;
 mod permissions;
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
             Command::Trace(trace) => commands::trace::trace(&trace),
             Command::Doctor(doctor) => commands::doctor::doctor(&doctor).await,
             Command::Trust(trust) => commands::trust::trust(&trust),
+            Command::Approve(approve) => commands::approve::approve(&approve).await,
             Command::Token(token) => commands::token::token(&token),
             Command::Permissions(args) => commands::permissions::permissions(&args),
             Command::Memory(memory) => commands::memory::memory(&memory),

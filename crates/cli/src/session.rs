@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use config::Config;
+use config::{Config, DeskSettings};
 use hub::trace::escape;
 use hub::{Outcome, Stop};
 use policy::{Front, SessionFacts, UserLabels};
@@ -147,6 +147,7 @@ pub(crate) async fn start(
 pub(crate) async fn with_user(
     args: &SessionArgs,
     front: &'static str,
+    notices: &DeskSettings,
     clearing: Clearing,
     act: impl AsyncFnOnce(&mut dyn User) -> Result<Exit>,
 ) -> Result<Exit> {
@@ -156,7 +157,10 @@ pub(crate) async fn with_user(
     let mut terminal = Terminal::new(args.verbose, args.lasting());
     terminal.file = clearing.file_of_apps();
     let asking = match args.is_attended() && !args.private {
-        true => Some(Asking::new(front, asking::AT_TERMINAL)?.keeping(args.lasting())),
+        true => {
+            let asking = Asking::new(front, asking::AT_TERMINAL)?.telling(notices);
+            Some(asking.keeping(args.lasting()))
+        }
         false => None,
     };
     let mut terminal = terminal.settling(clearing).asking(asking);

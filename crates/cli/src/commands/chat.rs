@@ -26,8 +26,9 @@ pub(crate) struct Chat {
 /// do not count.
 pub(crate) async fn chat(args: Chat) -> Result<Exit> {
     let (config, clearing) = session::config(&args.session).await?;
+    let notices = config.desk.clone();
     let act = async |user: &mut dyn User| talk(&args, config, &clearing, user).await;
-    session::with_user(&args.session, "chat", clearing.clone(), act).await
+    session::with_user(&args.session, "chat", &notices, clearing.clone(), act).await
 }
 
 async fn talk(

@@ -124,7 +124,7 @@ pub(crate) async fn serve(
     layers: &BTreeSet<Layer>,
 ) -> Result<Exit> {
     let name = format!("{}-gateway", compose::session_name()?);
-    let asking = Asking::new("gateway", config.proxy.approval_timeout)?;
+    let asking = Asking::new("gateway", config.proxy.approval_timeout)?.telling(&config.desk);
     let desk = asking.desk(&name)?;
     let approver: Option<Arc<dyn Approver>> = match http.http {
         Some(_) if Terminal::attended() => Some(Arc::new(Asked::new(desk.clone()))),

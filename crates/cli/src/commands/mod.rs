@@ -1,6 +1,7 @@
 //! The subcommands.
 
 pub(crate) mod app;
+pub(crate) mod approve;
 pub(crate) mod chat;
 pub(crate) mod desk;
 pub(crate) mod doctor;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
-use config::{Config, OnViolation};
+use config::{Config, DeskSettings, OnViolation};
 use ifc::{Dimension, Label};
 use llm::HttpProvider;
 use policy::{Front, SessionFacts};
@@ -113,7 +113,7 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
     setup.observer = tally.clone();
     setup.observe = args.observe;
     let desk = match asks {
-        Some(timeout) => Some(approvals(&mut setup, timeout, args.json)?),
+        Some(timeout) => Some(approvals(&mut setup, timeout, &config.desk, args.json)?),
         None => None,
     };
     let traced = setup.trace.as_ref().map(|trace| trace.path().to_owned());
@@ -284,13 +284,18 @@ fn app(args: &Proxy, config: &Config) -> Result<String> {
 }
 
 /// Questions go to the desk, and to the terminal if there is one.
-fn approvals(setup: &mut ProxySetup, timeout: Duration, json: bool) -> Result<Arc<Desk>> {
+fn approvals(
+    setup: &mut ProxySetup,
+    timeout: Duration,
+    notices: &DeskSettings,
+    json: bool,
+) -> Result<Arc<Desk>> {
     let trace = setup
         .trace
         .as_ref()
         .and_then(|trace| trace.path().file_stem());
     let session = trace.unwrap_or_default().to_string_lossy();
-    let mut asking = Asking::new("proxy", timeout)?;
+    let mut asking = Asking::new("proxy", timeout)?.telling(notices);
     if setup.user_header.is_some() {
         // The header names the user of each request.
         asking = asking.of_no_user();

@@ -22,8 +22,9 @@ pub(crate) struct Run {
 /// Runs one query to its end.
 pub(crate) async fn run(args: Run) -> Result<Exit> {
     let (config, clearing) = session::config(&args.session).await?;
+    let notices = config.desk.clone();
     let act = async |user: &mut dyn User| ask(&args, config, &clearing, user).await;
-    session::with_user(&args.session, "run", clearing.clone(), act).await
+    session::with_user(&args.session, "run", &notices, clearing.clone(), act).await
 }
 
 async fn ask(args: &Run, config: Config, clearing: &Clearing, user: &mut dyn User) -> Result<Exit> {

@@ -6,6 +6,7 @@
     reason = "tests fail by panicking"
 )]
 
+mod approve;
 mod apps;
 mod conventions;
 mod first_run;

@@ -55,6 +55,10 @@ effect = "write"
 limit = []
 approvers = ["ada", "bob@firm.example"]
 
+[[app.bank.tools.pay.examples]]
+label = ["untrusted"]
+expect = "ask"
+
 [app.bank.tools.note]
 effect = "write"
 limit = []

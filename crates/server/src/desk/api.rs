@@ -11,8 +11,12 @@ use axum::{
     Extension, Json, Router,
     body::Body,
     extract::{Path, State},
-    http::{HeaderMap, StatusCode, header::AUTHORIZATION},
+    http::{
+        HeaderMap, StatusCode,
+        header::{AUTHORIZATION, CONTENT_TYPE},
+    },
     middleware,
+    response::IntoResponse,
     routing::get,
 };
 use serde::Deserialize;
@@ -58,6 +62,7 @@ fn routes(store: Arc<store::Desk>, own: Option<Arc<Desk>>) -> Router {
     Router::new()
         .route("/sluice/v1/approvals", get(list))
         .route("/sluice/v1/approvals/{id}", get(show).post(decide))
+        .route("/sluice/v1/openapi.json", get(openapi))
         .with_state(Arc::new(api))
 }
 
@@ -135,6 +140,12 @@ impl Rights {
     }
 }
 
+/// The description of this API, the same for everyone.
+async fn openapi() -> impl IntoResponse {
+    let json = (CONTENT_TYPE, "application/json");
+    ([json], include_str!("openapi.json"))
+}
+
 fn failed(error: DeskError) -> ApiError {
     let status = match error {
         DeskError::Unknown | DeskError::Ambiguous(_) => StatusCode::NOT_FOUND,
@@ -206,7 +217,8 @@ async fn decide(
     Ok(Json(reply))
 }
 
-fn shown(kept: &KeptQuestion, now: Time) -> Value {
+/// A question as the API shows it.
+pub fn shown(kept: &KeptQuestion, now: Time) -> Value {
     let KeptQuestion {
         id,
         asked,

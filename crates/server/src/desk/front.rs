@@ -208,12 +208,19 @@ impl Desk {
             .map(|choice| choice.name().to_owned());
         let timeout = i64::try_from(self.setup.timeout.as_millis()).unwrap_or(i64::MAX);
         let shown = question.shown(&self.setup.keep_for);
+        // An answer may allow the other calls of the step, so who may not see their apps may not see the question.
+        let mut apps = vec![question.app.as_str()];
+        for call in &question.waiting {
+            if !apps.contains(&call.app.as_str()) {
+                apps.push(&call.app);
+            }
+        }
         NewQuestion {
             front: self.setup.front.clone(),
             session: self.setup.session.clone(),
             conversation: conversation.to_owned(),
             asker: question.asker.clone().or_else(|| self.setup.asker.clone()),
-            app: question.app.clone(),
+            app: apps.join(", "),
             tool: question.tool.clone(),
             effect: question.effect.to_owned(),
             choices: names.collect(),

@@ -8,6 +8,6 @@ mod approver;
 mod front;
 pub mod page;
 
-pub use api::router;
+pub use api::{router, shown};
 pub use approver::{Answered, Approver, DropCalls};
 pub use front::{Desk, DeskSetup, Notice, fresh_token};

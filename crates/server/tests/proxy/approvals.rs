@@ -6,11 +6,11 @@ use hub::trace::Event;
 use ifc::{Call, Labeled, Policy, PolicyError, Rule, Sink};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use server::desk::{Desk as Asking, DeskSetup};
+use server::desk::{Approver, Desk as Asking, DeskSetup};
 use server::proxy::ProxySetup;
 use tokio::task::JoinHandle;
 
-use crate::stage::{Always, Stage, Watcher, body, result, serve, setup, user};
+use crate::stage::{Always, Stage, Watcher, body, result, serve, setup, untrusted, user};
 use test_support::{ModelReply, Upstream, calls, newest, says};
 
 fn script(body: &Value) -> ModelReply {
@@ -562,4 +562,137 @@ async fn what_others_approve_is_allowed_by_them_alone() {
         (program.count(), &message["content"]),
         (1, &json!("refused"))
     );
+}
+
+/// `each` allows the other calls of the step, so a token that is for the first call's app alone must not give it.
+#[tokio::test]
+async fn a_token_sees_no_question_with_a_call_of_another_app() {
+    let (store, label) = (Arc::new(store::Desk::in_memory().unwrap()), untrusted());
+    let call = |app: &str| Call {
+        app: app.to_owned(),
+        tool: "act".to_owned(),
+        arguments: ifc::Arguments::parse("{}", &label).unwrap(),
+        label: label.clone(),
+    };
+    let (monitor, history) = (ifc::Monitor::new(), ifc::History::default());
+    let decision = monitor.decide(&NothingUntrusted, &history, call("mail"));
+    let ifc::Decision::Ask(question) = decision else {
+        panic!("{decision:?}")
+    };
+    let asked = hub::Asked::Call(question.with_waiting(vec![call("mail"), call("bank")]));
+    let view = hub::question::QuestionView::new(&asked, vec![], &ifc::Lattice::four_point());
+    let desk = asking_at(store.clone(), PATIENCE);
+    let going = tokio::spawn(async move { desk.ask("c", &view).await });
+    let kept = loop {
+        if let Some(kept) = store.waiting(now()).unwrap().all.pop() {
+            break kept;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    for (apps, sees) in [
+        (&["mail"][..], false),
+        (&["bank"], false),
+        (&["mail", "bank"], true),
+        (&[], true),
+    ] {
+        let new = store::NewToken {
+            name: "ada".to_owned(),
+            role: store::Role::Approver,
+            apps: apps.iter().map(|app| (*app).to_owned()).collect(),
+            effects: vec![],
+            expires: None,
+        };
+        let secret = store.new_token(&new, now()).unwrap();
+        let token = store.admit(&secret, now()).unwrap().unwrap();
+        assert_eq!(token.may_see(&kept.question), sees, "{apps:?}");
+        store.revoke("ada").unwrap();
+    }
+    going.abort();
+}
+
+/// A policy under which nothing untrusted is done unasked.
+struct NothingUntrusted;
+
+impl Policy for NothingUntrusted {
+    fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
+        Ok(Rule::asking(
+            "rule",
+            ifc::Effect::Write,
+            ifc::Label::bottom(),
+        ))
+    }
+}
+
+/// What a program reads of the API is what is served, and nothing more is.
+#[tokio::test]
+async fn the_api_is_as_its_document_says() {
+    let desk = desk(PATIENCE).await;
+    let base = desk.url("").replace("/sluice/v1/approvals", "");
+    let get = desk
+        .stage
+        .client
+        .get(format!("{base}/sluice/v1/openapi.json"));
+    let text = get.send().await.unwrap().text().await.unwrap();
+    let mut document: Value = serde_json::from_str(&text).unwrap();
+    let mut served = 0;
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let Ok(name) = method.to_uppercase().parse::<reqwest::Method>() else {
+                continue;
+            };
+            let url = format!("{base}{}", path.replace("{id}", &"0".repeat(32)));
+            if method == "parameters" {
+                continue;
+            }
+            let status = desk
+                .stage
+                .client
+                .request(name, url)
+                .send()
+                .await
+                .unwrap()
+                .status();
+            let is_open = operation["security"] == json!([]);
+            assert_eq!(status, if is_open { 200 } else { 401 }, "{method} {path}");
+            served += 1;
+        }
+    }
+    assert_eq!(served, 4);
+    // A member that the document leaves out would be missed by those who read it.
+    for schema in ["Approval", "Shown", "Argument", "Failure", "Counted"] {
+        document["components"]["schemas"][schema]["additionalProperties"] = json!(false);
+    }
+    let check = |schema: &str, value: &Value| {
+        let mut whole = document.clone();
+        whole["$ref"] = json!(format!("#/components/schemas/{schema}"));
+        let validator = jsonschema::validator_for(&whole).unwrap();
+        let found: Vec<String> = validator
+            .iter_errors(value)
+            .map(|it| it.to_string())
+            .collect();
+        assert!(found.is_empty(), "{found:#?}");
+    };
+    let going = desk.goes(None, "send it", "go");
+    let question = desk.question().await;
+    check("Approvals", &json!({"approvals": [question]}));
+    let id = question["id"].as_str().unwrap();
+    let send = |answer: &str| {
+        let post = desk
+            .stage
+            .client
+            .post(desk.url(&format!("/{id}")))
+            .bearer_auth(&desk.token);
+        let post = post.header("content-type", "application/json");
+        post.body(json!({"answer": answer}).to_string()).send()
+    };
+    let json = |text: String| serde_json::from_str::<Value>(&text).unwrap();
+    check(
+        "Failure",
+        &json(send("always").await.unwrap().text().await.unwrap()),
+    );
+    check(
+        "Counted",
+        &json(send("no").await.unwrap().text().await.unwrap()),
+    );
+    going.await.unwrap();
 }

@@ -73,7 +73,7 @@ pub(super) async fn call(args: Call) -> Result<Exit> {
     let setup = compose::session(&config, broker, &options)?;
     let arguments = config.user.label(args.arguments.clone());
     let asking = match Terminal::attended() {
-        true => Some(Asking::new("app call", AT_TERMINAL)?),
+        true => Some(Asking::new("app call", AT_TERMINAL)?.telling(&config.desk)),
         false => None,
     };
     let mut user = Terminal::new(false, KeepFor::default()).asking(asking);

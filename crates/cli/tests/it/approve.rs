@@ -1,0 +1,342 @@
+//! Questions that are answered from another terminal or a script, and the tokens of those who answer them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+use std::time::SystemTime;
+
+use hub::question::{Shown, ShownArgument, ShownChoice};
+use serde_json::Value;
+use store::{Desk, NewQuestion, QuestionId, Time};
+
+use crate::home::Home;
+use crate::terminal::at_terminal;
+
+fn now() -> Time {
+    SystemTime::now().into()
+}
+
+fn desk(home: &Home) -> Desk {
+    Desk::open(&home.path("state/sluice/desk.db")).unwrap()
+}
+
+/// A question whose app, tool and arguments are as given.
+fn question(app: &str, effect: &str, body: &str) -> NewQuestion {
+    let choice = |answer: &str, meaning: &str| ShownChoice {
+        answer: answer.to_owned(),
+        words: answer.to_owned(),
+        meaning: meaning.to_owned(),
+    };
+    let shown = Shown {
+        title: vec![format!(
+            "{app} wants to call act ({effect}). This needs your approval:"
+        )],
+        app: app.to_owned(),
+        tool: "act".to_owned(),
+        effect: effect.to_owned(),
+        arguments: vec![ShownArgument {
+            name: "body".to_owned(),
+            value: Value::from(body).to_string(),
+            ..ShownArgument::default()
+        }],
+        choices: vec![
+            choice("once", ""),
+            choice("session", "app may call act."),
+            choice("no", ""),
+        ],
+        ..Shown::default()
+    };
+    NewQuestion {
+        front: "proxy".to_owned(),
+        session: "s1".to_owned(),
+        conversation: "c1".to_owned(),
+        asker: None,
+        app: app.to_owned(),
+        tool: "act".to_owned(),
+        effect: effect.to_owned(),
+        choices: ["once", "session", "no"].map(str::to_owned).to_vec(),
+        approvers: Vec::new(),
+        shown: serde_json::to_string(&shown).unwrap(),
+        expires: Time::from_millis(now().millis() + 60_000),
+    }
+}
+
+/// A question that waits, its id, and the desk.
+fn asked(new: &NewQuestion) -> (Home, Desk, QuestionId) {
+    let home = Home::new();
+    let desk = desk(&home);
+    let id = desk.ask(new, now()).unwrap();
+    (home, desk, id)
+}
+
+fn me() -> String {
+    let output = Command::new("id").arg("-un").output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// The token of `sluice token new` with these arguments.
+fn token(home: &Home, arguments: &[&str]) -> String {
+    let all = [&["token", "new"], arguments].concat();
+    let (code, shown) = at_terminal(&home.sluice(&all), &[], |_| {});
+    assert_eq!(code, 0, "{shown}");
+    shown.lines().last().unwrap().trim().to_owned()
+}
+
+fn with(mut command: Command, token: &str) -> (i32, String, String) {
+    crate::home::said(&command.env("SLUICE_TOKEN", token).output().unwrap())
+}
+
+#[test]
+fn a_question_is_answered_once_from_another_terminal() {
+    let (home, desk, id) = asked(&question("mail", "write", "hello"));
+    let short = &id.to_string()[..8];
+    let (code, list, _) = home.run(&["approve", "list"]);
+    assert!(code == 0 && list.starts_with(short), "{list}");
+    assert!(
+        list.contains("mail.act (write)") && list.contains("hello"),
+        "{list}"
+    );
+    let (_, json, _) = home.run(&["approve", "list", "--wait", "--json", "--session", "s1"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["id"], id.to_string());
+    assert_eq!(json["shown"]["arguments"][0]["value"], "\"hello\"");
+    assert_eq!(home.run(&["approve", "list", "--session", "s2"]).1, "");
+    let (code, full, state) = home.run(&["approve", "show", short]);
+    assert!(
+        code == 0 && full.contains("mail wants to call act"),
+        "{full}"
+    );
+    assert!(
+        state.contains(&format!("sluice approve answer {short}")),
+        "{state}"
+    );
+
+    let yes = home.sluice(&["approve", "answer", short, "session"]);
+    let (code, shown) = at_terminal(&yes, &[], |_| {});
+    assert!(code == 0 && shown.contains("app may call act."), "{shown}");
+    let given = desk.take(id).unwrap().unwrap();
+    assert_eq!(
+        (given.answer.as_str(), given.by.from.as_str()),
+        ("session", "approve")
+    );
+    assert_eq!(given.by.name, Some(me()));
+    // The exit code says that this one did not count.
+    let (code, _, why) = home.run(&["approve", "no", short]);
+    assert!(
+        code == 3 && why.contains(&format!("session, by {} from approve", me())),
+        "{why}"
+    );
+    let (code, json, _) = home.run(&["approve", "no", short, "--json"]);
+    assert!(code == 3 && json.contains("\"counted\":false"), "{json}");
+    assert!(
+        home.run(&["approve", "show", short])
+            .2
+            .contains("It was answered: session")
+    );
+    for wrong in ["ffffffff", "zz", ""] {
+        assert_eq!(home.run(&["approve", "no", wrong]).0, 1, "{wrong}");
+    }
+}
+
+/// An agent with a shell of the user's, which was told by a text to allow its own call.
+#[test]
+fn a_program_without_a_terminal_allows_nothing() {
+    let (home, desk, id) = asked(&question("mail", "write", "hello"));
+    let id_text = id.to_string();
+    for answer in ["once", "session", "each", "always"] {
+        let (code, _, why) = home.run(&["approve", "answer", &id_text, answer]);
+        assert!(code == 1 && why.contains("SLUICE_TOKEN"), "{why}");
+    }
+    assert_eq!(home.run(&["approve", "yes", &id_text]).0, 1);
+    let (code, _, why) = home.run(&["token", "new", "mallory"]);
+    assert!(code == 1 && why.contains("at a terminal only"), "{why}");
+    assert!(desk.tokens().unwrap().is_empty());
+    assert_eq!(desk.take(id).unwrap(), None);
+    // What is not offered is not an answer, at a terminal neither.
+    let always = home.sluice(&["approve", "answer", &id_text, "always"]);
+    let (code, shown) = at_terminal(&always, &[], |_| {});
+    assert!(code == 1 && shown.contains("once, session, no"), "{shown}");
+    assert_eq!(home.run(&["approve", "no", &id_text]).0, 0);
+}
+
+#[test]
+fn a_token_answers_within_its_rights() {
+    let (home, desk, bank) = asked(&question("bank", "irreversible", "pay"));
+    let mail = desk
+        .ask(&question("mail", "write", "hello"), now())
+        .unwrap();
+    let ada = token(
+        &home,
+        &[
+            "ada",
+            "--apps",
+            "mail,notes",
+            "--effects",
+            "read,write",
+            "--for",
+            "30d",
+        ],
+    );
+    let file = fs::read(home.path("state/sluice/desk.db")).unwrap();
+    let secret = ada.as_bytes();
+    assert!(secret.len() > 32 && !file.windows(secret.len()).any(|it| it == secret));
+    let (_, list, _) = home.run(&["token", "list"]);
+    assert!(
+        list.starts_with("ada") && list.contains("apps mail, notes, effects read, write"),
+        "{list}"
+    );
+    assert!(
+        list.contains("  until ") && list.contains("never used") && !list.contains(&ada),
+        "{list}"
+    );
+
+    let (code, list, said) = with(home.sluice(&["approve", "list"]), &ada);
+    assert!(
+        code == 0 && list.lines().count() == 1 && list.contains("mail.act"),
+        "{list}{said}"
+    );
+    let unknown = with(
+        home.sluice(&["approve", "no", "ffffffffffffffffffffffffffffffff"]),
+        &ada,
+    );
+    let (code, _, hidden) = with(home.sluice(&["approve", "no", &bank.to_string()]), &ada);
+    // It is as if there were no such question.
+    assert_eq!(
+        (
+            code,
+            hidden.replace(&bank.to_string(), "ffffffffffffffffffffffffffffffff")
+        ),
+        (1, unknown.2)
+    );
+    assert_eq!(
+        with(home.sluice(&["approve", "yes", &mail.to_string()]), &ada).0,
+        0
+    );
+    assert_eq!(
+        desk.take(mail).unwrap().unwrap().by.name.as_deref(),
+        Some("ada")
+    );
+
+    assert_eq!(home.run(&["token", "revoke", "ada"]).0, 0);
+    assert_eq!(home.run(&["token", "revoke", "ada"]).0, 1);
+    // A token that does not count gives less than none.
+    for wrong in [ada.as_str(), "", "sluice-0"] {
+        let (code, list, why) = with(home.sluice(&["approve", "list"]), wrong);
+        assert!(
+            code == 1 && list.is_empty() && why.contains("does not count"),
+            "{list}{why}"
+        );
+        assert!(wrong.is_empty() || !why.contains(wrong));
+    }
+    assert_eq!(desk.take(bank).unwrap(), None);
+}
+
+#[test]
+fn names_and_limits_of_tokens_mean_what_they_say() {
+    let home = Home::new();
+    for wrong in [
+        &["ada lovelace"][..],
+        &["\u{430}da"],
+        &["ada", "--apps", ""],
+        &["ada", "--apps", "mail,,notes"],
+        &["ada", "--effects", ""],
+        &["ada", "--effects", "reads"],
+        &["ada", "--for", "0d"],
+    ] {
+        let all = [&["token", "new"], wrong].concat();
+        let (code, shown) = at_terminal(&home.sluice(&all), &[], |_| {});
+        assert!(code == 1 || code == 2, "{wrong:?}: {shown}");
+    }
+    assert_eq!(home.run(&["token", "list", "--json"]).1, "");
+}
+
+/// `$USER` is what anyone sets it to.
+#[test]
+fn only_an_approver_allows_what_others_have_to() {
+    let others = NewQuestion {
+        approvers: vec!["ada".to_owned()],
+        choices: vec!["once".to_owned(), "no".to_owned()],
+        ..question("bank", "write", "pay")
+    };
+    let (home, desk, id) = asked(&others);
+    let ada = token(&home, &["ada"]);
+    let eve = token(&home, &["eve"]);
+    let yes = || home.sluice(&["approve", "yes", &id.to_string()]);
+    let mut posing = yes();
+    posing.env("USER", "ada").env("LOGNAME", "ada");
+    let (code, shown) = at_terminal(&posing, &[], |_| {});
+    assert!(
+        code == 3 && shown.contains("only ada may allow this"),
+        "{shown}"
+    );
+    assert_eq!(with(yes(), &eve).0, 3);
+    assert_eq!(desk.take(id).unwrap(), None);
+    assert!(home.run(&["approve", "list"]).1.contains("for ada"));
+    assert_eq!(with(yes(), &ada).0, 0);
+    // The one who asks is no second pair of eyes.
+    let own = NewQuestion {
+        asker: Some("ada".to_owned()),
+        ..others
+    };
+    let id = desk.ask(&own, now()).unwrap();
+    let (code, _, why) = with(home.sluice(&["approve", "yes", &id.to_string()]), &ada);
+    assert!(code == 3 && why.contains("not the one who asked"), "{why}");
+}
+
+#[test]
+fn text_of_others_steers_no_terminal() {
+    let hostile = "\u{1b}[2J\u{202e}evil\r\nsluice: answered: once\u{7}";
+    let new = NewQuestion {
+        app: hostile.to_owned(),
+        ..question(hostile, "write", hostile)
+    };
+    let (home, desk, id) = asked(&new);
+    let damaged = NewQuestion {
+        shown: "{\"title\"".to_owned(),
+        ..question("mail", "write", "")
+    };
+    let damaged = desk.ask(&damaged, now()).unwrap();
+    for arguments in [
+        &["approve", "list"][..],
+        &["approve", "list", "--json"],
+        &["approve", "show", &id.to_string()],
+    ] {
+        let (_, out, err) = home.run(arguments);
+        for text in [&out, &err] {
+            let has_line = text
+                .lines()
+                .any(|line| line.starts_with("sluice: answered"));
+            assert!(
+                !has_line && !text.contains(['\u{1b}', '\u{202e}', '\r', '\u{7}']),
+                "{text:?}"
+            );
+        }
+    }
+    // What cannot be shown can be denied alone.
+    let yes = home.sluice(&["approve", "yes", &damaged.to_string()]);
+    let (code, shown) = at_terminal(&yes, &[], |_| {});
+    assert!(code == 1 && shown.contains("cannot be shown"), "{shown}");
+    assert_eq!(home.run(&["approve", "no", &damaged.to_string()]).0, 0);
+}
+
+#[test]
+fn a_policy_without_its_approvers_is_warned_about() {
+    let policy = "[app.bank]\nclient = true\n[app.bank.tools.pay]\neffect = \"write\"\nlimit = []\napprovers = [\"ada\", \"bob\"]\n";
+    let home = Home::with(policy);
+    let (_, list, warned) = home.run(&["policy", "check"]);
+    assert!(list.contains("approver ada; approver bob"), "{list}");
+    assert!(warned.contains("ada, bob cannot answer"), "{warned}");
+    token(&home, &["bob"]);
+    assert!(
+        home.run(&["policy", "check"])
+            .2
+            .contains("ada cannot answer")
+    );
+    let (_, json, _) = home.run(&["policy", "check", "--json"]);
+    let lines = json
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let kinds = lines.map(|line| line["kind"].as_str().unwrap().to_owned());
+    let kinds: BTreeMap<String, ()> = kinds.map(|kind| (kind, ())).collect();
+    assert!(kinds.contains_key("warning"), "{json}");
+}
