@@ -739,11 +739,11 @@ async fn a_thousand_questions_are_pages_of_a_hundred() {
     }
     let begun = Instant::now();
     let list = browser.page("/").await;
-    assert!(begun.elapsed() < Duration::from_secs(2));
+    assert!(begun.elapsed() < Duration::from_secs(5));
     let rows = |page: &str| page.matches("href=\"/questions/").count();
     assert!(list.contains("1000 questions wait") && rows(&list) == 100);
     let last = browser.page("/?page=10").await;
-    assert!(rows(&last) == 100 && !list.contains("/?app=&amp;page=11&"));
+    assert!(rows(&last) == 100 && !list.contains("value=\"11\""));
     // Beyond the end is the end.
     assert_eq!(rows(&browser.page("/?page=99999").await), 100);
     let some = browser.page("/?app=b%26nk").await;

@@ -1,12 +1,12 @@
 //! What every page has: head, navigation, and foreign text that is safe to show.
 
-use axum::http::header::CONTENT_TYPE;
+use axum::http::{StatusCode, header::CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use hub::trace::{escape, escape_lines};
 use maud::{DOCTYPE, Markup, html};
 use store::Time;
 
-use super::login::Login;
+use super::logins::Login;
 
 /// The pages, by path and name. A login with an approver's token has the first one only.
 pub(crate) const NAVIGATION: [(&str, &str); 1] = [("/", "Questions")];
@@ -18,21 +18,31 @@ pub(crate) fn page(login: &Login, path: &str, title: &str, content: Markup) -> R
     document(title, html! {}, navigation(login, path), content)
 }
 
-/// A page whose content is replaced each time that `GET poll` answers 200. Without JavaScript it is loaded again every five
-/// seconds.
+/// A page whose content is replaced each time that `GET poll` answers. Without JavaScript it is loaded again every five
+/// seconds if `is_idle`: where a link may have the focus, that would be lost.
 pub(crate) fn live_page(
     login: &Login,
     path: &str,
     title: &str,
     poll: &str,
+    is_idle: bool,
     content: Markup,
 ) -> Response {
     let head = html! {
         script src="/desk.js" defer {}
-        noscript { meta http-equiv="refresh" content="5"; }
+        @if is_idle { noscript { meta http-equiv="refresh" content="5"; } }
     };
-    let content = html! { div #live data-poll=(poll) { (content) } };
+    let content = html! {
+        noscript { p { a href="" { "Look for news" } } }
+        div #live data-poll=(poll) { (content) }
+    };
     document(title, head, navigation(login, path), content)
+}
+
+/// A page that says one thing.
+pub(crate) fn notice(login: &Login, status: StatusCode, title: &str, text: &str) -> Response {
+    let content = html! { p { (line(text)) } p { a href="/" { "All questions" } } };
+    (status, page(login, "", title, content)).into_response()
 }
 
 /// A page without navigation, for a browser that has no login.
@@ -71,9 +81,11 @@ fn document(title: &str, head: Markup, navigation: Markup, content: Markup) -> R
 }
 
 fn navigation(login: &Login, path: &str) -> Markup {
-    let own = NAVIGATION
-        .len()
-        .min(if login.is_owner() { usize::MAX } else { 1 });
+    let own = if login.is_owner() {
+        NAVIGATION.len()
+    } else {
+        1
+    };
     html! {
         a .skip href="#main" { "Skip to the content" }
         header {

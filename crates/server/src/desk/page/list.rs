@@ -11,13 +11,14 @@ use hub::question::Shown;
 use maud::{Markup, html};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
-use store::{DeskError, KeptQuestion, NewQuestion, Time};
+use store::{DeskError, KeptQuestion, NewQuestion};
 use tokio::time::timeout;
 
 use super::super::front::{blocking, now};
-use super::layout::{line, live_page, page, short, span};
-use super::login::{Login, to_login};
-use super::{Origin, Shared};
+use super::layout::{line, live_page, notice, short, span};
+use super::login::to_login;
+use super::logins::Login;
+use super::shared::{Origin, Shared};
 
 /// Questions on one page.
 const ON_PAGE: usize = 100;
@@ -43,16 +44,14 @@ impl Seen {
         // All answered ones are read: those that a login may not see must not take the room of others.
         let read = |store: &store::Desk| Ok((store.waiting(now())?, store.recent(usize::MAX)?));
         let (waiting, mut answered) = blocking(&shared.store, read).await?;
-        let visible = |all: Vec<KeptQuestion>| {
-            let all = all.into_iter();
-            all.filter(|it| login.may_see(&it.question))
-        };
+        let is_visible = |kept: &KeptQuestion| login.may_see(&kept.question);
         let mut unreadable = waiting.unreadable;
         unreadable.append(&mut answered.unreadable);
         unreadable.retain(|_| login.is_owner());
+        let answered = answered.all.into_iter().filter(is_visible).take(ANSWERED);
         Ok(Self {
-            waiting: visible(waiting.all).collect(),
-            answered: visible(answered.all).take(ANSWERED).collect(),
+            waiting: waiting.all.into_iter().filter(is_visible).collect(),
+            answered: answered.collect(),
             unreadable,
         })
     }
@@ -64,11 +63,8 @@ impl Seen {
             hash.update(question.id.as_bytes());
             hash.update([u8::from(question.answer.is_some())]);
         }
-        hash.finalize()
-            .iter()
-            .take(8)
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        let digest = hash.finalize();
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
@@ -88,7 +84,6 @@ pub(super) async fn show(
         Ok(seen) => seen,
         Err(error) => return failed(&login, &error),
     };
-    let now = now();
     // As they are shown: an address of the page holds no invisible character.
     let app = |kept: &KeptQuestion| short(&kept.question.app);
     let apps: BTreeSet<String> = seen.waiting.iter().map(app).collect();
@@ -103,78 +98,48 @@ pub(super) async fn show(
     };
     let rows = chosen.iter().skip((at - 1) * ON_PAGE).take(ON_PAGE);
     let content = html! {
-        @if apps.len() > 1 || !filter.app.is_empty() { (apps_form(&apps, &filter.app)) }
-        @for id in &seen.unreadable {
-            p .alert { "The question " (line(id)) " cannot be read; it can be answered with no at its terminal." }
-        }
-        ol .list { @for question in rows { (row(question, now)) } }
-        @if pages > 1 {
-            nav aria-label="Pages of the list" {
-                ul {
-                    @for number in 1..=pages {
-                        li { a href=(link(&filter.app, number)) aria-current=[(number == at).then_some("page")] { (number) } }
+        @if apps.len() > 1 || pages > 1 || !filter.app.is_empty() {
+            form .actions method="get" action="/" {
+                label for="app" { "App" }
+                select #app name="app" {
+                    option value="" { "all" }
+                    @for app in &apps { option value=(app) selected[*app == filter.app] { (app) } }
+                }
+                button .button type="submit" { "Show" }
+                @for page in 1..=pages {
+                    @if pages > 1 {
+                        button .button name="page" value=(page) aria-label={ "Page " (page) }
+                            aria-current=[(page == at).then_some("page")] { (page) }
                     }
                 }
             }
         }
+        @for id in &seen.unreadable {
+            p .alert { "The question " (line(id)) " cannot be read; it can be answered with no at its terminal." }
+        }
+        ol .list { @for question in rows { (row(question)) } }
         @if !seen.answered.is_empty() {
             h2 { "Answered" }
-            ol .list { @for question in &seen.answered { (answered_row(question, now)) } }
+            ol .list { @for question in &seen.answered { (row(question)) } }
         }
     };
     let poll = format!("/version?known={}", seen.version());
-    live_page(&login, "/", &title, &poll, content)
+    live_page(&login, "/", &title, &poll, chosen.is_empty(), content)
 }
 
-fn apps_form(apps: &BTreeSet<String>, chosen: &str) -> Markup {
-    html! {
-        form .actions method="get" action="/" {
-            label for="app" { "App" }
-            select #app name="app" {
-                option value="" { "all" }
-                @for app in apps { option value=(app) selected[app == chosen] { (app) } }
-            }
-            button .button type="submit" { "Show" }
-        }
-    }
-}
-
-/// An address within the page; `app` is any text.
-fn link(app: &str, page: usize) -> String {
-    let query = [("app", app.to_owned()), ("page", page.to_string())];
-    let mut address = "/?".to_owned();
-    for (name, value) in query {
-        let value = value
-            .bytes()
-            .map(|byte| match byte.is_ascii_alphanumeric() {
-                true => char::from(byte).to_string(),
-                false => format!("%{byte:02x}"),
-            });
-        address += &format!("{name}={}&", value.collect::<String>());
-    }
-    address
-}
-
-fn row(kept: &KeptQuestion, now: Time) -> Markup {
-    let question = &kept.question;
+fn row(kept: &KeptQuestion) -> Markup {
+    let (question, now) = (&kept.question, now());
     html! {
         li {
             a id={ "q-" (kept.id) } href={ "/questions/" (kept.id) } { (call(question)) }
             p .muted {
-                span .chip .warn[question.effect != "read"] { (line(&question.effect)) }
-                " waits " (span(kept.asked, now)) ", stays " (span(now, question.expires))
-                @if !question.approvers.is_empty() { ", for " (short(&question.approvers.join(", "))) }
-            }
-        }
-    }
-}
-
-fn answered_row(kept: &KeptQuestion, now: Time) -> Markup {
-    html! {
-        li {
-            a id={ "q-" (kept.id) } href={ "/questions/" (kept.id) } { (call(&kept.question)) }
-            @if let Some(answer) = &kept.answer {
-                p .muted { (line(&answer.to_string())) ", " (span(answer.at, now)) " ago" }
+                span .chip .warn[question.effect != "read"] { (line(&question.effect)) } " "
+                @if let Some(answer) = &kept.answer {
+                    (line(&answer.to_string())) ", " (span(answer.at, now)) " ago"
+                } @else {
+                    "waits " (span(kept.asked, now)) ", stays " (span(now, question.expires))
+                    @if !question.approvers.is_empty() { ", for " (short(&question.approvers.join(", "))) }
+                }
             }
         }
     }
@@ -183,21 +148,21 @@ fn answered_row(kept: &KeptQuestion, now: Time) -> Markup {
 /// The call on one line: `mail.send(to: "bob", …)`.
 pub(super) fn call(question: &NewQuestion) -> String {
     let name = match question.tool.is_empty() {
-        true => format!("{}: ", question.app),
+        true => question.app.clone(),
         false => format!("{}.{}", question.app, question.tool),
     };
-    let Ok(shown) = serde_json::from_str::<Shown>(&question.shown) else {
-        return short(&format!("{name} (unreadable)"));
+    let what = match serde_json::from_str::<Shown>(&question.shown) {
+        Err(_) => " (unreadable)".to_owned(),
+        Ok(Shown {
+            text: Some(text), ..
+        }) => format!(": {text}"),
+        Ok(Shown { arguments, .. }) => {
+            let arguments = arguments.iter();
+            let arguments = arguments.map(|it| format!("{}: {}", it.name, it.value));
+            format!("({})", arguments.collect::<Vec<_>>().join(", "))
+        }
     };
-    if let Some(text) = &shown.text {
-        return short(&format!("{name} {text}"));
-    }
-    let arguments = shown.arguments.iter();
-    let arguments = arguments.map(|it| format!("{}: {}", it.name, it.value));
-    short(&format!(
-        "{name}({})",
-        arguments.collect::<Vec<_>>().join(", ")
-    ))
+    short(&(name + &what))
 }
 
 #[derive(Deserialize)]
@@ -220,7 +185,7 @@ pub(super) async fn version(
         if version.is_none() || version != last || looks >= LOOKS {
             (last, looks) = (version, 0);
             // The token may have been revoked meanwhile.
-            let Some(login) = shared.logins.of(&headers, &origin, false).await else {
+            let Some(login) = shared.login(&headers, &origin, false).await else {
                 return to_login();
             };
             match Seen::read(&shared, &login).await.map(|seen| seen.version()) {
@@ -230,10 +195,8 @@ pub(super) async fn version(
             }
         }
         looks += 1;
-        if timeout(LOOK, closing.wait_for(|is_closing| *is_closing))
-            .await
-            .is_ok()
-        {
+        let closed = closing.wait_for(|is_closing| *is_closing);
+        if timeout(LOOK, closed).await.is_ok() {
             break;
         }
     }
@@ -242,13 +205,15 @@ pub(super) async fn version(
 
 /// The file of the desk cannot be read.
 pub(super) fn failed(login: &Login, error: &DeskError) -> Response {
-    let content = html! { p .alert role="alert" { (line(&error.to_string())) } };
-    let page = page(login, "", "The questions cannot be read", content);
-    (StatusCode::SERVICE_UNAVAILABLE, page).into_response()
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    notice(
+        login,
+        status,
+        "The questions cannot be read",
+        &error.to_string(),
+    )
 }
 
 pub(super) async fn nothing_here(Extension(login): Extension<Login>) -> Response {
-    let content = html! { p { a href="/" { "Go to the questions" } } };
-    let page = page(&login, "", "There is no such page", content);
-    (StatusCode::NOT_FOUND, page).into_response()
+    notice(&login, StatusCode::NOT_FOUND, "There is no such page", "")
 }

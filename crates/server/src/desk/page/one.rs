@@ -13,15 +13,17 @@ use serde::Deserialize;
 use store::{Answerer, DeskError, KeptQuestion, QuestionId};
 
 use super::super::front::{blocking, now};
-use super::Shared;
-use super::layout::{boxed, chips, line, lines, page, span};
+use super::layout::{boxed, chips, line, lines, notice, page, span};
 use super::list::{call, failed};
-use super::login::Login;
+use super::logins::Login;
+use super::shared::Shared;
 
 /// The answer that is always possible.
 const NO: &str = "no";
 /// The answers that allow what is shown and nothing later, so that one step is enough.
 const ONE_STEP: [&str; 2] = [NO, "once"];
+/// The answers that trust a text.
+const TRUST: [&str; 4] = ["trust", "trust-session", "value", "source"];
 
 pub(super) async fn show(
     State(shared): State<Arc<Shared>>,
@@ -29,8 +31,8 @@ pub(super) async fn show(
     Path(id): Path<String>,
 ) -> Response {
     match find(&shared, &login, id).await {
-        Ok(kept) => question(&login, &kept, None),
-        Err(answer) => *answer,
+        Some(kept) => question(&login, &kept, None),
+        None => unknown(&login),
     }
 }
 
@@ -47,16 +49,15 @@ pub(super) async fn answer(
     Path(id): Path<String>,
     Form(given): Form<Given>,
 ) -> Response {
-    let kept = match find(&shared, &login, id).await {
-        Ok(kept) => kept,
-        Err(answer) => return *answer,
+    let Some(kept) = find(&shared, &login, id).await else {
+        return unknown(&login);
     };
     let shown = read(&kept);
     let offered = choices(&login, &kept, shown.as_ref());
     // What the page did not show cannot be allowed on it.
     let Some(choice) = offered.iter().find(|it| it.answer == given.answer) else {
         let offered = offered.into_iter().map(|it| it.answer).collect();
-        return refused(&shared, &login, kept, &DeskError::NotOffered(offered)).await;
+        return refused(&shared, &login, kept.id, &DeskError::NotOffered(offered)).await;
     };
     if !ONE_STEP.contains(&choice.answer.as_str()) && given.confirm.is_empty() {
         return second_step(&login, &kept, shown.as_ref(), choice);
@@ -69,32 +70,26 @@ pub(super) async fn answer(
     let answered = move |store: &store::Desk| store.answer(id, &answer, &by, now());
     match blocking(&shared.store, answered).await {
         Ok(()) => (StatusCode::SEE_OTHER, [(LOCATION, "/")]).into_response(),
-        Err(error) => refused(&shared, &login, kept, &error).await,
+        Err(error) => refused(&shared, &login, id, &error).await,
     }
 }
 
-/// The question, if this login may see it. To one that may not it is as if there were none.
-async fn find(shared: &Shared, login: &Login, id: String) -> Result<KeptQuestion, Box<Response>> {
+/// The question, if this login may see it. One that cannot be read is one that it may not see.
+async fn find(shared: &Shared, login: &Login, id: String) -> Option<KeptQuestion> {
     // By its whole id: a shortened one is for terminals.
-    let found = match id.parse::<QuestionId>() {
-        Ok(_) => blocking(&shared.store, move |store| store.find(&id)).await,
-        Err(_) => Ok(None),
-    };
-    let found = match found {
-        // Which question a damaged row holds is unknown, and so who may see that there is one.
-        Err(error) if login.is_owner() => return Err(Box::new(failed(login, &error))),
-        found => found.ok().flatten(),
-    };
-    found
-        .filter(|kept| login.may_see(&kept.question))
-        .ok_or_else(|| {
-            let content = html! {
-                p { "It was taken back, or it waited too long." }
-                p { a href="/" { "Go to the questions" } }
-            };
-            let page = page(login, "", "There is no such question", content);
-            Box::new((StatusCode::NOT_FOUND, page).into_response())
-        })
+    id.parse::<QuestionId>().ok()?;
+    let found = blocking(&shared.store, move |store| store.find(&id)).await;
+    found.ok()?.filter(|kept| login.may_see(&kept.question))
+}
+
+fn unknown(login: &Login) -> Response {
+    let text = "It was taken back, it waited too long, or it cannot be read.";
+    notice(
+        login,
+        StatusCode::NOT_FOUND,
+        "There is no such question",
+        text,
+    )
 }
 
 /// What the question shows. `None` if it cannot be read: then it can only be denied.
@@ -105,34 +100,26 @@ fn read(kept: &KeptQuestion) -> Option<Shown> {
 /// The answers that the page offers to this login, `no` first.
 fn choices(login: &Login, kept: &KeptQuestion, shown: Option<&Shown>) -> Vec<ShownChoice> {
     let question = &kept.question;
-    let no = ShownChoice {
+    let mut offered = vec![ShownChoice {
         answer: NO.to_owned(),
-        words: NO.to_owned(),
-        meaning: String::new(),
-    };
-    let may_allow = question.approvers.is_empty()
-        || (question.approvers.iter().any(|it| it == login.name())
-            && question.asker.as_deref() != Some(login.name()));
-    let Some(shown) = shown.filter(|_| may_allow) else {
-        return vec![no];
+        ..ShownChoice::default()
+    }];
+    let is_approver = question.approvers.iter().any(|it| it == login.name())
+        && question.asker.as_deref() != Some(login.name());
+    let Some(shown) = shown.filter(|_| question.approvers.is_empty() || is_approver) else {
+        return offered;
     };
     let is_offered = |choice: &&ShownChoice| {
-        let trusts = ["trust", "trust-session", "value", "source"].contains(&&*choice.answer);
-        choice.answer != NO
-            && question.choices.contains(&choice.answer)
-            && (!trusts || !shown.trusted.is_empty())
+        // Trust is for texts that are shown in full.
+        let is_shown = !TRUST.contains(&&*choice.answer) || !shown.trusted.is_empty();
+        is_shown && choice.answer != NO && question.choices.contains(&choice.answer)
     };
-    let others = shown.choices.iter().filter(is_offered).cloned();
-    std::iter::once(no).chain(others).collect()
+    offered.extend(shown.choices.iter().filter(is_offered).cloned());
+    offered
 }
 
-/// The question again, with why the answer does not count.
-async fn refused(
-    shared: &Shared,
-    login: &Login,
-    kept: KeptQuestion,
-    error: &DeskError,
-) -> Response {
+/// The question again, with why the answer does not count, and the one that came first.
+async fn refused(shared: &Shared, login: &Login, id: QuestionId, error: &DeskError) -> Response {
     let status = match error {
         DeskError::Answered(_) => StatusCode::CONFLICT,
         DeskError::NotAllowed(_) => StatusCode::FORBIDDEN,
@@ -140,12 +127,11 @@ async fn refused(
         DeskError::Unknown => StatusCode::GONE,
         other => return failed(login, other),
     };
-    // With the answer that came first.
-    let kept = find(shared, login, kept.id.to_string())
-        .await
-        .unwrap_or(kept);
     let problem = format!("Your answer does not count: {error}.");
-    (status, question(login, &kept, Some(&problem))).into_response()
+    match find(shared, login, id.to_string()).await {
+        Some(kept) => (status, question(login, &kept, Some(&problem))).into_response(),
+        None => unknown(login),
+    }
 }
 
 fn question(login: &Login, kept: &KeptQuestion, problem: Option<&str>) -> Response {
@@ -162,7 +148,14 @@ fn question(login: &Login, kept: &KeptQuestion, problem: Option<&str>) -> Respon
             "Asked by " (line(&asked.front)) @if !asked.conversation.is_empty() { " in " (line(&asked.conversation)) }
             ", " (span(kept.asked, now())) " ago."
         }
-        @if kept.waits(now()) { (answers(login, kept, shown.as_ref())) } @else if kept.answer.is_none() {
+        @if kept.waits(now()) {
+            h2 { "Answer" }
+            p .muted { "It waits for another " (span(now(), asked.expires)) "." }
+            @if !asked.approvers.is_empty() {
+                p { "Only " (line(&asked.approvers.join(", "))) " may allow this, and not the one who asked." }
+            }
+            @for choice in choices(login, kept, shown.as_ref()) { (button(login, kept, &choice, false)) }
+        } @else if kept.answer.is_none() {
             p .alert role="status" { "This question waits no longer: it was taken back, or it waited too long." }
         }
         p { a href="/" { "All questions" } }
@@ -239,22 +232,7 @@ fn excerpt(source: &ShownSource) -> Markup {
     }
 }
 
-/// The buttons: no first, and each in a form of its own, so that Enter in no field is a yes.
-fn answers(login: &Login, kept: &KeptQuestion, shown: Option<&Shown>) -> Markup {
-    let approvers = &kept.question.approvers;
-    html! {
-        section #answers aria-labelledby="answer" {
-            h2 #answer { "Answer" }
-            p .muted { "It waits for another " (span(now(), kept.question.expires)) "." }
-            @if !approvers.is_empty() {
-                p { "Only " (line(&approvers.join(", "))) " may allow this, and not the one who asked." }
-            }
-            @for choice in choices(login, kept, shown) { (button(login, kept, &choice, false)) }
-        }
-    }
-}
-
-/// The form of one answer, with what it allows beyond this call.
+/// The form of one answer, with what it allows beyond this call. Each has its own, so that Enter in no field is a yes.
 fn button(login: &Login, kept: &KeptQuestion, choice: &ShownChoice, confirms: bool) -> Markup {
     let (words, kind) = match choice.answer.as_str() {
         NO => ("Deny".to_owned(), "no"),
