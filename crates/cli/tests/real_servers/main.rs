@@ -4,6 +4,8 @@
 //!
 //! Some 400 MB are fetched once, with `SLUICE_REAL_SERVERS=1`, and kept in the user's cache folder. Where they are not, a test
 //! says that it did nothing.
+//!
+//! `desk` tries `sluice desk` in the system's Chromium.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -12,6 +14,7 @@
 
 mod catalog;
 mod conformance;
+mod desk;
 mod host;
 mod node;
 mod plain;
