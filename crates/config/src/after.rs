@@ -10,12 +10,9 @@ pub(crate) fn after(table: &Table<'_>) -> Option<After> {
     table.takes("after", Takes::String);
     table.takes("after", Takes::Table);
     let value = table.value("after")?;
-    if value.get_ref().as_str().is_some() {
-        let tool = table.string("after")?.value.to_owned();
-        return Some(After {
-            tool,
-            same: Vec::new(),
-        });
+    if let Some(tool) = value.get_ref().as_str() {
+        let (tool, same) = (tool.to_owned(), Vec::new());
+        return Some(After { tool, same });
     }
     if !value.get_ref().is_table() {
         let right = "\"TOOL\", or { tool = \"TOOL\", same = [\"ARGUMENT\"] }";

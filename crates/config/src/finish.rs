@@ -26,7 +26,6 @@ pub(crate) fn tools(
         let of_tool = selecting(&drafts, name).map(|(_, draft)| draft);
         check_select(context, name, draft, of_tool.unwrap_or(draft));
         check_audience(context, name, draft);
-        check_before(context, draft, &drafts);
     }
     check_after(context, &drafts);
     app.rules.has_conditions = !of_app.is_empty();
@@ -230,24 +229,19 @@ fn check_audience(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
     }
 }
 
-/// An earlier call of a tool without rules would count for none of them.
-fn check_before(context: &Context<'_>, draft: &ToolDraft, drafts: &BTreeMap<String, ToolDraft>) {
-    for example in &draft.examples {
-        let mut before = example.before.iter();
-        if let Some(call) = before.find(|call| !drafts.contains_key(&call.tool)) {
-            let message = format!("'before' names '{}', which has no rules here", call.tool);
-            let known = drafts.keys().map(String::as_str);
-            let help = context.sink.known("there are", &call.tool, known);
-            context
-                .sink
-                .error(&example.file, &example.span, message, help);
-        }
-    }
-}
-
-/// Checks that the tools of `after` exist, and take the arguments that must be the same.
+/// Checks that the tools of `after` exist, and take the arguments that must be the same, and that those of `before` exist.
 fn check_after(context: &Context<'_>, drafts: &BTreeMap<String, ToolDraft>) {
     for (name, draft) in drafts {
+        for example in &draft.examples {
+            let mut before = example.before.iter().map(|call| &call.tool);
+            if let Some(tool) = before.find(|tool| !drafts.contains_key(*tool)) {
+                let message = format!("'before' names '{tool}', which has no rules here");
+                let known = drafts.keys().map(String::as_str);
+                let help = context.sink.known("there are", tool, known);
+                let (file, span) = (&example.file, &example.span);
+                context.sink.error(file, span, message, help);
+            }
+        }
         let (Some(after), Some(written)) = (&draft.after, draft.at("after")) else {
             continue;
         };

@@ -27,18 +27,20 @@ pub(crate) fn check(
         let Some(place) = written.get(name) else {
             continue;
         };
-        for (label_rule, when) in of_calls(rule) {
-            if let Some((message, help)) = impossible(sink, rule, label_rule, when) {
-                sink.error(&place.file, &place.span, message, help);
-            }
-        }
         for label_rule in rule.result.rules() {
-            for argument in arguments_of(label_rule) {
-                if let Some((message, help)) = unknown(sink, rule, label_rule, argument) {
+            let texts = label_rule.when.iter().map(|when| (&when.argument, true));
+            let by = label_rule.by.iter().flat_map(By::arguments);
+            for (argument, is_text) in texts.chain(by.map(|name| (name, false))) {
+                if let Some((message, help)) = impossible(sink, rule, label_rule, argument, is_text)
+                {
                     sink.error(&place.file, &place.span, message, help);
                 }
             }
-            if let Some(message) = untrusted_sibling(lattice, rule, label_rule) {
+            if let Some(name) = rule.result.untrusted_sibling(label_rule) {
+                let at = named(label_rule);
+                let message = format!(
+                    "{at} names no writer: no rule trusts a text '{name}' beside the value"
+                );
                 let help = "name a text beside the value whose own rule trusts it, or write believed = true";
                 sink.warning(&place.file, &place.span, message, help);
             }
@@ -65,102 +67,35 @@ pub(crate) fn of_calls(rule: &ToolRule) -> impl Iterator<Item = (&LabelRule, &Wh
     rules.flat_map(|rule| rule.when.iter().map(move |when| (rule, when)))
 }
 
-/// The error of a condition that never holds with the tool's own parameters.
+/// The error of a rule about an argument that no call has, or that is no text.
 fn impossible(
     sink: &Sink,
     rule: &ToolRule,
     label_rule: &LabelRule,
-    when: &When,
+    argument: &str,
+    is_text: bool,
 ) -> Option<(String, String)> {
     let parameters = rule.parameters.as_ref()?;
-    let Some(parameter) = parameters.0.get(&when.argument) else {
-        return unknown(sink, rule, label_rule, &when.argument);
-    };
-    match parameter.kind {
-        ParameterKind::String
-        | ParameterKind::Line
-        | ParameterKind::Strings
-        | ParameterKind::Any => None,
-        kind => Some((
-            format!(
-                "{} never applies: the argument '{}' is {}, and conditions are about texts",
-                named(label_rule),
-                when.argument,
-                kind.name()
-            ),
-            "write the condition about a text".to_owned(),
-        )),
-    }
-}
-
-/// The error of a rule that depends on an argument which the tool does not take.
-fn unknown(
-    sink: &Sink,
-    rule: &ToolRule,
-    label_rule: &LabelRule,
-    argument: &str,
-) -> Option<(String, String)> {
-    let known = &rule.parameters.as_ref()?.0;
     let at = named(label_rule);
-    (!known.contains_key(argument)).then(|| {
-        (
+    match parameters.0.get(argument) {
+        None => Some((
             format!("{at} never applies: no call has the argument '{argument}'"),
-            sink.known(
-                "'parameters' has",
-                argument,
-                known.keys().map(String::as_str),
-            ),
-        )
-    })
-}
-
-/// The arguments that name the writer of a rule's values.
-fn arguments_of(rule: &LabelRule) -> &[String] {
-    match &rule.by {
-        None | Some(By::Sibling { .. }) => &[],
-        Some(By::Host(argument) | By::Folder(argument)) => std::slice::from_ref(argument),
-        Some(By::Arguments(names)) => names,
+            sink.known("'parameters' has", argument, parameters.names()),
+        )),
+        Some(parameter) => match parameter.kind {
+            ParameterKind::String
+            | ParameterKind::Line
+            | ParameterKind::Strings
+            | ParameterKind::Any => None,
+            kind => is_text.then(|| {
+                let kind = kind.name();
+                (
+                    format!("{at} never applies: the argument '{argument}' is {kind}, and conditions are about texts"),
+                    "write the condition about a text".to_owned(),
+                )
+            }),
+        },
     }
-}
-
-/// The warning about a sibling that no rule trusts, so that it never names the writer.
-fn untrusted_sibling(lattice: &Lattice, rule: &ToolRule, label_rule: &LabelRule) -> Option<String> {
-    let Some(By::Sibling {
-        name,
-        believed: false,
-    }) = &label_rule.by
-    else {
-        return None;
-    };
-    let influence = lattice.whole(Dimension::Integrity);
-    let is_trusted = |label: &Label| label.meet(&influence).is_bottom();
-    let ends = [
-        format!(".{name}"),
-        format!("'{name}'"),
-        format!("\"{name}\""),
-    ];
-    let may_select = |path: &str| {
-        let is_around = label_rule.path.as_str().starts_with(path);
-        is_around
-            || path.ends_with('*')
-            || path.ends_with(&ends[0])
-            || ends[1..].iter().any(|it| path.contains(it))
-    };
-    let mut rules = rule
-        .result
-        .rules()
-        .iter()
-        .filter(|it| may_select(it.path.as_str()));
-    let may_be = rules.any(|it| {
-        let lower = it.unless.as_ref().map(|unless| &unless.label);
-        is_trusted(&it.label) || lower.is_some_and(is_trusted)
-    });
-    (!may_be && !is_trusted(rule.result.worst())).then(|| {
-        format!(
-            "{} names no writer: no rule trusts a text '{name}' beside the value",
-            named(label_rule)
-        )
-    })
 }
 
 /// A rule, by its path and place.

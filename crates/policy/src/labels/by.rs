@@ -25,6 +25,15 @@ pub enum By {
 }
 
 impl By {
+    /// The arguments that tell the writer.
+    pub fn arguments(&self) -> &[String] {
+        match self {
+            Self::Sibling { .. } => &[],
+            Self::Host(argument) | Self::Folder(argument) => std::slice::from_ref(argument),
+            Self::Arguments(names) => names,
+        }
+    }
+
     /// How the writer is known.
     pub(super) fn name(&self) -> String {
         match self {

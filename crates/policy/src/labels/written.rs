@@ -6,6 +6,7 @@ use ifc::{Arguments, Label, Labeled};
 
 use super::by::By;
 use super::results::{ResultLabels, place_of, places};
+use super::rule::LabelRule;
 use super::when::Met;
 use crate::formats::Document;
 
@@ -72,6 +73,31 @@ impl ResultLabels {
         let numbered = written.into_iter().enumerate();
         let known = numbered.filter(|(at, _)| !doubtful.contains(at));
         known.map(|(_, written)| written).collect()
+    }
+
+    /// The sibling that names the writer of a rule's values, if no rule trusts such a text, so that it never does.
+    pub fn untrusted_sibling<'r>(&self, rule: &'r LabelRule) -> Option<&'r str> {
+        let By::Sibling {
+            name,
+            believed: false,
+        } = rule.by.as_ref()?
+        else {
+            return None;
+        };
+        let is_trusted = |label: &Label| label.meet(&rule.strangers).is_bottom();
+        let quoted = [format!("'{name}'"), format!("\"{name}\"")];
+        let is_known = |other: &LabelRule| {
+            let path = other.path.as_str();
+            // It labels the sibling, or all around it.
+            let selects = rule.path.as_str().starts_with(path)
+                || path.ends_with(&format!(".{name}"))
+                || path.ends_with('*')
+                || quoted.iter().any(|name| path.contains(name));
+            let lower = other.unless.as_ref().map(|unless| &unless.label);
+            selects && (is_trusted(&other.label) || lower.is_some_and(is_trusted))
+        };
+        let is_named = is_trusted(self.worst()) || self.rules().iter().any(is_known);
+        (!is_named).then_some(name)
     }
 
     /// Whether a rule says who wrote its values.
