@@ -247,7 +247,7 @@ pub(super) fn evaluated<'a>(config: &Config, records: &'a [Record]) -> Vec<(Reco
     let mut counted: Vec<(usize, ifc::Call)> = Vec::new();
     for recorded in decisions(records) {
         let of_config = config.user_name.as_deref();
-        // Behind a header no other user speaks in a conversation of the proxy.
+        // With `user_header` the proxy has the user from the requests alone.
         let by_header = config.proxy.user_header.is_some() && recorded.conversation.is_some();
         let user = recorded.user.or(of_config.filter(|_| !by_header));
         let policy = policies.entry(user).or_insert_with(|| {
