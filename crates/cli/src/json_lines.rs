@@ -33,7 +33,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> std::io::Result<()> {
 }
 
 /// The same JSON without any character that must not reach a terminal.
-fn escaped(json: &str) -> String {
+pub(crate) fn escaped(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         // Outside of strings JSON is ASCII, so only parts of strings are replaced.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use config::{ForeignServer, from_environment};
+use config::{App, ForeignServer, from_environment};
 use hub::trace::escape;
 use names::WebUrl;
 use provision::{Package, Registry, launcher};
@@ -30,6 +30,19 @@ const FILES: &[(&str, &str)] = &files!(
 /// Variables that change nothing about what a server is: what it logs, how it reaches the network.
 const HARMLESS: &str = "DEBUG FASTMCP_LOG_LEVEL LOG_LEVEL NODE_ENV NODE_EXTRA_CA_CERTS NO_COLOR REQUESTS_CA_BUNDLE \
                         SSL_CERT_FILE TZ";
+
+/// The server whose tool this could be, by its name and parameters: a guess, since any server can have such a tool.
+pub(crate) fn resembled(tool: &Tool) -> Option<String> {
+    let mut all = FILES.iter().filter_map(|(_, text)| Known::parse(text));
+    let is_it = |(name, rule): (&String, &Rule)| {
+        // Clients put the name of the server before that of the tool.
+        let same = tool.name == *name || tool.name.ends_with(&format!("__{name}"));
+        let mut names = tool.arguments.iter().map(|(name, _)| name);
+        same && names.all(|name| rule.parameters.contains(name))
+    };
+    let known = all.find(|known| known.rules.iter().any(is_it))?;
+    Some(known.origin().to_owned())
+}
 
 /// The rules for one server.
 pub(crate) struct Known {
@@ -73,6 +86,18 @@ struct Rule {
 }
 
 impl Known {
+    /// The rules for an app of a configuration.
+    pub(crate) fn of_app(app: &App) -> Option<Self> {
+        let wish = ForeignServer {
+            command: app.command.clone(),
+            url: app.remote.as_ref().map(|remote| remote.url.to_string()),
+            env: app.env.clone(),
+            env_from: app.env_from.clone(),
+            ..ForeignServer::default()
+        };
+        Self::of(&wish).ok().flatten()
+    }
+
     /// The rules for a server: by the exact name of a package of the user's registry, or by its address. An error says why
     /// one of that name has none: a variable could change the program (`NODE_OPTIONS`) or its service, or the rules are not
     /// made for an option.

@@ -24,6 +24,7 @@ mod login;
 mod memory;
 mod needs;
 mod notice;
+mod observed;
 mod os_user;
 mod paths;
 mod permissions;

@@ -19,7 +19,15 @@ const LINES: &str = "name subject title";
 /// Words of what a person keeps for later reading, and shows to few.
 const STORES: &str = "draft file memo memory note notes todo";
 
+/// Last words of arguments that say where a file is.
+const PLACES: &str = "cwd dir directories directory file filename folder path paths";
+/// Last words of arguments that name one of several things.
+const NAMES: &str = "id ids key number";
+/// Words of tools that say which things there are.
+const LISTS: &str = "find list search";
+
 /// The parts of a tool's description that a proposal needs.
+#[derive(Debug, Clone)]
 pub(crate) struct Tool {
     pub(crate) name: String,
     /// Names and schemas.
@@ -108,6 +116,70 @@ pub(crate) fn rule(app: &str, tool: &Tool) -> String {
         }
     }
     text
+}
+
+/// Comments that say what may be written for a tool where the user knows more than its names do: own folders, and values that
+/// come from one list. None of them counts before the user has removed its `#`.
+pub(crate) fn advice(tool: &Tool, folders: &[String], lists: &[(String, String)]) -> String {
+    let (mut text, effect) = (String::new(), effect(tool));
+    let is_last = |name: &str, list: &str| words(name).last().is_some_and(|it| is_in(list, it));
+    let names = || tool.arguments.iter().map(|(name, _)| name);
+    if let Some(name) = names().find(|name| effect.reads() && is_last(name, PLACES))
+        && !folders.is_empty()
+    {
+        let folders: Vec<String> = folders.iter().map(|folder| quote(folder)).collect();
+        let (name, under) = (quote(name), folders.join(", "));
+        // Writing to a String does not fail.
+        let _ = writeln!(
+            text,
+            "# labels = [{{ path = \"$\", label = [\"own secret\"], when = {{ argument = {name}, under = [{under}] }} }}]  # if only \
+             you write there"
+        );
+    }
+    // Of a list that strangers wrote, a stranger may choose the entry: for what can be undone.
+    let chooses = effect == Effect::Write;
+    let known = |name: &&String| lists.iter().find(|(argument, _)| argument == *name);
+    for name in names().filter(|name| chooses && is_bare(name) && is_last(name, NAMES)) {
+        if let Some((_, list)) = known(&name) {
+            let list = quote(list);
+            let _ = writeln!(
+                text,
+                "# arguments.{name} = {{ limit = [], accepts = [{{ among = \"$[*].{name}\", tool = {list}, limit = [\"untrusted\"] }}] }}  \
+                 # if a stranger may choose one of these: write the place of the value, and a label for it in the rule of the list"
+            );
+        }
+    }
+    text
+}
+
+/// The tools that list what the arguments of a tool may name, by a word that they share.
+pub(crate) fn lists(tool: &Tool, tools: &[Tool]) -> Vec<(String, String)> {
+    let stem = |word: &String| word.trim_end_matches('s').to_owned();
+    let listing = tools.iter().filter(|it| {
+        it.name != tool.name
+            && effect(it).reads()
+            && words(&it.name).iter().any(|it| is_in(LISTS, it))
+    });
+    let listing: Vec<_> = listing.collect();
+    let of = |name: &String| {
+        let own: Vec<String> = words(name)
+            .iter()
+            .chain(&words(&tool.name))
+            .map(stem)
+            .collect();
+        let shares = |it: &&&Tool| {
+            let mut nouns = words(&it.name).into_iter().filter(|it| !is_in(LISTS, it));
+            nouns.any(|noun| own.contains(&stem(&noun)))
+        };
+        listing
+            .iter()
+            .find(shares)
+            .map(|it| (name.clone(), it.name.clone()))
+    };
+    tool.arguments
+        .iter()
+        .filter_map(|(name, _)| of(name))
+        .collect()
 }
 
 /// The arguments with their kinds. A model that may not see the app's own schema is given these.
@@ -242,7 +314,7 @@ fn is_bare(name: &str) -> bool {
 }
 
 /// A basic string of TOML in ASCII: other characters are escaped, since they could steer a terminal or be invisible.
-fn quote(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {
         let is_plain = letter == ' ' || letter.is_ascii_graphic() && !matches!(letter, '"' | '\\');

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -12,6 +13,7 @@ use ifc::{Effect, Label};
 use llm::{Broker, HttpConfig, HttpProvider};
 use policy::{Front, SessionFacts};
 use sandbox::Layer;
+use serde_json::Value;
 use server::Told;
 use server::desk::{Approver, Desk, fresh_token};
 use server::gateway::{Gateway as Guard, GatewayApp, GatewaySetup, HttpGateway, HttpSetup};
@@ -24,6 +26,7 @@ use crate::commands::proxy::terminal::{Announced, Asked};
 use crate::exit::Exit;
 use crate::fetch::{self, Fetch};
 use crate::interrupts::interrupts;
+use crate::observed::{self, Draft, Observe, WARNING, say_json};
 use crate::place::Place;
 use crate::terminal::{Terminal, message, say};
 use crate::{compose, exit, session, tool_lists, trial};
@@ -33,6 +36,7 @@ use crate::{compose, exit, session, tool_lists, trial};
 Example:
   sluice gateway --app mail --tools 'mail.read_*'
   claude mcp add --scope user sluice -- sluice gateway
+  sluice gateway --observe     # no rules yet: a report and a draft policy once the client has gone
 
 Every server of the configuration runs in its own sandbox, and starts at its first call. Questions go to the client,
 if it can ask its user, and to `sluice approve` and `sluice desk`.")]
@@ -46,6 +50,11 @@ pub(crate) struct Gateway {
     offered: Offered,
     #[command(flatten)]
     http: Http,
+    #[command(flatten)]
+    observed: Observe,
+    /// With --observe: print the report as JSON, in one line on standard error.
+    #[arg(long, requires = "observe")]
+    json: bool,
 }
 
 /// Where clients connect, if not by standard input and output.
@@ -95,7 +104,19 @@ impl Offered {
 /// Serves a client on standard input and output until it closes them.
 pub(crate) async fn gateway(args: Gateway) -> Result<Exit> {
     // No question about trust is asked: the terminal, if there is one, is the client's.
+    let draft = match args.observed.observe {
+        true => {
+            say(&format!("{WARNING}; each server stays in its sandbox\n"));
+            let named = args.place.file.config.as_deref();
+            let file = args.observed.draft.as_deref();
+            Some(Draft::new(file, named, None)?)
+        }
+        false => None,
+    };
     let mut config = args.place.file.open(true)?;
+    if let Some(draft) = &draft {
+        draft.check(args.place.file.config.as_deref())?;
+    }
     session::say_notes(&config);
     for name in &args.app {
         trial::startable(&config, name)?;
@@ -112,17 +133,25 @@ pub(crate) async fn gateway(args: Gateway) -> Result<Exit> {
     let named = args.app.iter().cloned().collect();
     let layers = args.place.layers();
     fetch::provide_for(&mut config, &named, Fetch::No, &layers, false).await?;
-    serve(config, true, &args.offered, &args.http, &layers).await
+    let observe = draft.is_some();
+    let trace = serve(config, true, observe, &args.offered, &args.http, &layers).await?;
+    if let Some(draft) = draft {
+        let json = args.json.then_some(say_json as fn(&Value) -> _);
+        observed::finish(&draft, &[trace], BTreeSet::new(), json)?;
+    }
+    Ok(Exit::Done)
 }
 
-/// Serves the apps of this configuration. `prefixed` says whether the names of tools begin with that of their app.
+/// Serves the apps of this configuration, and returns the trace. `prefixed` says whether the names of tools begin with that of
+/// their app.
 pub(crate) async fn serve(
     config: Config,
     prefixed: bool,
+    observe: bool,
     offered: &Offered,
     http: &Http,
     layers: &BTreeSet<Layer>,
-) -> Result<Exit> {
+) -> Result<PathBuf> {
     let name = format!("{}-gateway", compose::session_name()?);
     let asking = Asking::new("gateway", config.proxy.approval_timeout)?.telling(&config.desk);
     let desk = asking.desk(&name)?;
@@ -137,11 +166,13 @@ pub(crate) async fn serve(
         name,
         asks_client: true,
         approver,
+        observe,
         permits: Arc::default(),
         told: None,
     };
     let gateway = start(config, prefixed, offered, front, layers).await?;
-    say(&format!("trace: {}\n", gateway.trace().display()));
+    let trace = gateway.trace();
+    say(&format!("trace: {}\n", trace.display()));
     let cancel = interrupts();
     match http.http {
         Some(address) => listen(gateway, address, http, desk, &cancel).await?,
@@ -152,7 +183,7 @@ pub(crate) async fn serve(
             desk.close();
         }
     }
-    Ok(Exit::Done)
+    Ok(trace)
 }
 
 /// Who answers the questions of a gateway, and what another front has permitted.
@@ -161,6 +192,8 @@ pub(crate) struct Fronts {
     pub(crate) name: String,
     pub(crate) asks_client: bool,
     pub(crate) approver: Option<Arc<dyn Approver>>,
+    /// Whether everything is only observed.
+    pub(crate) observe: bool,
     pub(crate) permits: Arc<Mutex<Permits>>,
     pub(crate) told: Option<Told>,
 }
@@ -223,6 +256,7 @@ pub(crate) async fn start(
         asks_client: fronts.asks_client,
         approver: fronts.approver,
         approval_timeout: config.proxy.approval_timeout,
+        observe: fronts.observe,
         permits: fronts.permits,
         told: fronts.told,
     })?)

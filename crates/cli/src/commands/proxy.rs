@@ -16,6 +16,7 @@ use config::{Config, DeskSettings, OnViolation};
 use ifc::{Dimension, Label};
 use llm::HttpProvider;
 use policy::{Front, SessionFacts};
+use serde_json::Value;
 use server::desk::{Approver, Desk, DropCalls, fresh_token};
 use server::proxy::{ClientLabels, Proxy as Guard, ProxySetup};
 use server::{Rotation, TraceFile};
@@ -30,6 +31,7 @@ use crate::configuration;
 use crate::exit::Exit;
 use crate::interrupts::interrupts;
 use crate::json_lines::print_json;
+use crate::observed::{self, Draft, Observe, WARNING};
 use crate::paths;
 use crate::session::say_notes;
 use crate::terminal::{Terminal, say};
@@ -37,6 +39,7 @@ use crate::terminal::{Terminal, say};
 const AFTER_HELP: &str = "\
 Example:
   sluice proxy --upstream https://api.openai.com/v1 --clearance any --policy sluice.toml
+  sluice proxy --upstream https://api.openai.com/v1 --observe     # no policy yet: a report and a draft at the end
   OPENAI_BASE_URL=http://127.0.0.1:8080/v1 your-agent
 
 For other machines, with the proxy's own key and a token for each of two agents:
@@ -77,17 +80,16 @@ pub(crate) struct Proxy {
     eager: bool,
     /// What to do with a call that would violate the policy [default: on_violation of the
     /// configuration].
-    #[arg(long, value_enum, value_name = "WHAT")]
+    #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "observe")]
     on_violation: Option<Violation>,
     /// Seconds until an unanswered question is a no [default: approval_timeout_s of the
     /// configuration].
     #[arg(long, value_name = "SECONDS")]
     approval_timeout: Option<u64>,
-    /// Block, mask and screen nothing; report at the end what would have been asked.
-    #[arg(long, conflicts_with = "on_violation")]
-    observe: bool,
+    #[command(flatten)]
+    observed: Observe,
     /// Write no trace.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "observe")]
     no_trace: bool,
     /// Print JSON, one event per line.
     #[arg(long)]
@@ -104,14 +106,14 @@ enum Violation {
 
 /// Guards until Ctrl-C. The exit code is 1 if the trace could not be written.
 pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
-    let config = configuration::open(args.policy.as_deref(), Terminal::attended() && !args.json)?;
+    let (config, draft) = opened(&args)?;
     say_notes(&config);
     let (mut setup, asks) = setup(&args, &config).await?;
     let rules = config.apps.get(&setup.app);
     let rules = rules.context("the app is not in the configuration")?;
     let tally = Arc::new(Tally::new(args.json, rules.clone()));
     setup.observer = tally.clone();
-    setup.observe = args.observe;
+    setup.observe = args.observed.observe;
     let desk = match asks {
         Some(timeout) => Some(approvals(&mut setup, timeout, &config.desk, args.json)?),
         None => None,
@@ -161,11 +163,40 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
         }
     };
     guard.serve(ending).await;
-    tally.report(args.observe)?;
+    match (draft, traced) {
+        (Some(draft), Some(trace)) => {
+            let json = args.json.then_some(print_json as fn(&Value) -> _);
+            observed::finish(&draft, &[trace], BTreeSet::new(), json)?;
+        }
+        _ => tally.report()?,
+    }
     Ok(match tally.has_failed() {
         true => Exit::Failed,
         false => Exit::Done,
     })
+}
+
+/// The configuration, and what a draft is made of with `--observe`, which needs no file.
+fn opened(args: &Proxy) -> Result<(Config, Option<Draft>)> {
+    let file = args.policy.as_deref();
+    let attended = Terminal::attended() && !args.json;
+    if !args.observed.observe {
+        return Ok((configuration::open(file, attended)?, None));
+    }
+    say(&format!("{WARNING}\n"));
+    let draft = Draft::new(args.observed.draft.as_deref(), file, None)?;
+    let config = configuration::open(file, attended)?;
+    draft.check(file)?;
+    match config.apps.values().any(|app| app.client) {
+        true => Ok((config, Some(draft))),
+        false => {
+            let lines = "\n[app.agent]\nclient = true\n";
+            Ok((
+                configuration::open_with(file, attended, lines)?,
+                Some(draft),
+            ))
+        }
+    }
 }
 
 /// The proxy's parts, and how long questions wait if there are any.
@@ -177,7 +208,7 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
         None => config.proxy.on_violation,
     };
     // With --observe everything passes, and with `drop` nothing that would need a question.
-    let asks = !args.observe && on_violation != OnViolation::Drop;
+    let asks = !args.observed.observe && on_violation != OnViolation::Drop;
     let timeout = match args.approval_timeout {
         Some(seconds) => Duration::from_secs(seconds),
         None => config.proxy.approval_timeout,
@@ -194,11 +225,10 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
     let Upstream {
         provider,
         clearance,
-    } = Upstream::of(&args.upstream, config)?;
-    // --observe sends what the agent would have sent without Sluice.
-    let clearance = match args.observe {
-        true => Label::top(),
-        false => clearance,
+    } = match args.observed.observe {
+        // What the agent would have sent without Sluice.
+        true => Upstream::uncleared(&args.upstream, config)?,
+        false => Upstream::of(&args.upstream, config)?,
     };
     let broker = compose::broker_behind(provider.clone(), clearance, config)?;
     let options = compose::Options {

@@ -71,7 +71,8 @@ pub(crate) async fn wrap(args: Wrap) -> Result<Exit> {
     let apps = config.apps.values_mut();
     apps.filter(|app| app.domains.is_empty() && app.egress.is_empty())
         .for_each(read_freely);
-    gateway::serve(config, false, &args.offered, &args.http, &layers).await
+    gateway::serve(config, false, false, &args.offered, &args.http, &layers).await?;
+    Ok(Exit::Done)
 }
 
 /// What reaches nothing outside of its sandbox keeps what it is given: no argument of a read can leak.

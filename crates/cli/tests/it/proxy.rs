@@ -15,6 +15,7 @@ use server::TraceFile;
 use tempfile::TempDir;
 
 use crate::first_run::servers::{FOREIGN_UID, Foreign};
+use crate::home::said;
 
 const CONFIG: &str = r#"
 [screener]
@@ -483,19 +484,85 @@ fn without_a_terminal_questions_are_answered_over_http() {
 }
 
 #[test]
-fn a_first_run_blocks_nothing_and_says_what_it_would_have_asked() {
-    let (upstream, folder) = (Upstream::start(), Folder::new(CONFIG));
-    let mut guard = folder.start(&upstream, &["--observe"]);
+fn a_first_run_blocks_nothing_and_ends_with_a_draft() {
+    let (upstream, folder) = (Upstream::start(), Folder::new(""));
+    let sluice = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+        command.args(arguments).current_dir(folder.0.path());
+        command
+            .env("HOME", folder.0.path())
+            .env_remove("XDG_CONFIG_HOME");
+        command.env("XDG_STATE_HOME", folder.0.path().join("state"));
+        said(&command.output().unwrap())
+    };
+    fs::remove_file(folder.0.path().join("sluice.toml")).unwrap();
+    let observe = |more: &[&str]| {
+        let mut command = folder.bare(&upstream.url, &[&["--observe"], more].concat());
+        command.env_remove("SLUICE_CONFIG");
+        Guard::of(command)
+    };
+    let mut guard = observe(&[]);
     let answer = guard.injected(&guard.url());
     assert_eq!(answer["tool_calls"][0]["function"]["name"], "pay");
     guard.interrupt();
     let (code, err) = guard.end();
     assert_eq!(code, Some(0), "{err}");
+    for line in [
+        "note: --observe protects nothing: each call runs",
+        "observed 2 calls of 2 tools; nothing was asked or refused\n",
+        "  agent.read → agent.pay: 1 (the same words 1 ×, in to)\n",
+        "would have asked about 1 of 2 calls\n  1 × agent.pay (",
+        "sluice.observed.toml\n",
+    ] {
+        assert!(err.contains(line), "{line}: {err}");
+    }
+    assert!(folder.kinds().contains(&"asked".to_owned()));
+    let (code, out, err) = sluice(&["policy", "report", "--observed", "latest"]);
     assert!(
-        err.contains("would have asked about 1 of 2 calls\n  1 × pay ("),
+        code == 0 && out.contains("agent.read → agent.pay: 1"),
+        "{out}{err}"
+    );
+    let draft = folder.0.path().join("sluice.observed.toml");
+    let text = fs::read_to_string(&draft).unwrap();
+    assert!(
+        text.contains("[app.agent.tools.pay]\neffect = \"irreversible\"\nlimit = []\n"),
+        "{text}"
+    );
+    // It asks about what the mail asked for, and nobody has allowed that.
+    let named = ["--config", "sluice.observed.toml"];
+    let with = |arguments: &[&str]| sluice(&[&["policy"], arguments, &named].concat());
+    let (code, out, err) = with(&["check"]);
+    assert!(
+        code == 0 && out.contains("examples, all passed"),
+        "{out}{err}"
+    );
+    let (code, out, err) = with(&["test", "--from", "latest"]);
+    assert!(code == 0 && out.contains("expect = \"ask\""), "{out}{err}");
+    let (code, out, err) = with(&["suggest", "latest"]);
+    assert!(
+        code == 0 && out.contains("Nobody has approved") && !out.contains("permit"),
+        "{out}{err}"
+    );
+    let (code, out, err) = with(&["suggest", "latest", "--allow", "all"]);
+    assert!(
+        code == 0 && out.contains("what a stranger's text asked for included"),
+        "{out}{err}"
+    );
+    assert!(out.contains("context.arguments.to == \"eve\""), "{out}");
+    // A draft never replaces one.
+    let mut guard = observe(&["--json"]);
+    guard.wait_for(|out, _| out.contains("listening").then_some(()));
+    guard.interrupt();
+    let (code, err) = guard.end();
+    assert_eq!(code, Some(0), "{err}");
+    guard.wait_for(|out, _| out.contains("sluice.observed-2.toml").then_some(()));
+    assert_eq!(fs::read_to_string(&draft).unwrap(), text);
+    let mut guard = observe(&["--draft", "sluice.observed.toml"]);
+    let (code, err) = guard.end();
+    assert!(
+        code == Some(1) && err.contains("never replaces a file"),
         "{err}"
     );
-    assert!(folder.kinds().contains(&"asked".to_owned()));
 }
 
 #[test]

@@ -74,6 +74,13 @@ pub enum Event {
         /// Those that did not start.
         apps: Vec<String>,
     },
+    /// The tools that a client or an app offers, while everything is only observed.
+    Offered {
+        /// The app.
+        app: String,
+        /// The tools with their schemas and annotations, without their descriptions, as JSON.
+        tools: Text,
+    },
     /// A spoke runs.
     SpokeStarted {
         /// Its app.

@@ -380,6 +380,7 @@ mod tests {
             asks_client: true,
             approver: None,
             approval_timeout: Duration::from_secs(1),
+            observe: false,
             permits: Arc::new(Mutex::new(Permits::default())),
             told: None,
         });

@@ -47,6 +47,7 @@ use crate::desk::Approver;
 use crate::egress::Gate;
 pub use crate::parts::GatewayTool;
 use crate::parts::{Parts, Told};
+use crate::proxy::observe;
 use crate::session::AppSetup;
 use crate::spoke::Spoke;
 use crate::trace_file::{Rotation, TraceError, TraceFile};
@@ -85,6 +86,8 @@ pub struct GatewaySetup {
     pub approver: Option<Arc<dyn Approver>>,
     /// How long the client may take for an answer.
     pub approval_timeout: Duration,
+    /// Whether everything is only observed: every call runs, whatever the other parts say.
+    pub observe: bool,
     /// What is shared with another front, which leaves permits.
     pub permits: Arc<Mutex<Permits>>,
     /// Who learns the label of everything that a client is given, before it is given.
@@ -123,7 +126,12 @@ impl Gateway {
     ///
     /// # Errors
     /// The trace cannot be written.
-    pub fn start(setup: GatewaySetup) -> Result<Arc<Self>, TraceError> {
+    pub fn start(mut setup: GatewaySetup) -> Result<Arc<Self>, TraceError> {
+        if setup.observe {
+            setup.parts = observe::parts(setup.parts);
+            setup.approver = Some(Arc::new(observe::Yes));
+            setup.asks_client = false;
+        }
         let mut trace = TraceFile::rotating(&setup.traces, &setup.name, Rotation::default())?;
         trace.append(Event::SessionStarted {
             session: setup.name,
@@ -131,6 +139,9 @@ impl Gateway {
             screener: setup.parts.screener.name().to_owned(),
             private: false,
         })?;
+        for app in setup.apps.iter().filter(|_| setup.observe) {
+            trace.append(observe::offered(&app.setup.spoke.app, app.tools.clone()))?;
+        }
         let tools = setup.apps.iter().map(tools_of);
         let policy = &*setup.parts.policy;
         let listing = Listing::new(tools.collect(), setup.prefixed, setup.search, policy);

@@ -12,7 +12,7 @@ mod behind;
 mod kept;
 mod memory;
 mod models;
-mod observe;
+pub(crate) mod observe;
 mod observer;
 mod rebuild;
 mod request;
@@ -23,7 +23,13 @@ mod trace;
 mod transcript;
 mod turn;
 
-use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use axum::{
     Json, Router,
@@ -46,6 +52,7 @@ pub use crate::desk::{Approver, DropCalls};
 pub use self::{
     behind::{Behind, LabelledTexts},
     memory::MemoryLimits,
+    observe::{OBSERVED, Yes},
     observer::Observer,
     rebuild::ClientLabels,
 };
@@ -230,6 +237,10 @@ impl Proxy {
     /// # Errors
     /// See [`ProxyError`].
     pub async fn bind(mut setup: ProxySetup) -> Result<Self, ProxyError> {
+        if setup.observe {
+            setup.parts = observe::parts(setup.parts);
+            setup.approver = Arc::new(observe::Yes);
+        }
         let address = setup.address;
         if !address.ip().is_loopback() && !setup.allow_remote {
             return Err(ProxyError::NotLoopback(address));
@@ -305,11 +316,7 @@ fn router(
     let patience = setup.desk.as_ref().map(|desk| desk.timeout());
     let patience = patience.unwrap_or(setup.parts.turn_timeout);
     let desk = setup.desk.as_ref().map(Desk::router);
-    let (mut parts, mut approver) = (setup.parts, setup.approver);
-    if setup.observe {
-        parts = observe::parts(parts);
-        approver = Arc::new(observe::Yes);
-    }
+    let mut parts = setup.parts;
     parts.settings.execution = Execution::Elsewhere;
     // Clients are not told what an answer depends on.
     if setup.trace.is_none() && !setup.observer.attends() {
@@ -326,7 +333,7 @@ fn router(
     let shared = Arc::new(Shared {
         parts,
         app: setup.app,
-        approver,
+        approver: setup.approver,
         patience,
         observer: setup.observer,
         labels: setup.labels,
@@ -340,6 +347,7 @@ fn router(
         sessions: Sessions::new(),
         secret,
         observe: setup.observe,
+        offered: Mutex::default(),
         unknown_members: setup.unknown_members,
         omits_tools: setup.omits_tools,
         any_model: setup.any_model,

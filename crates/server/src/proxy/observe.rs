@@ -7,11 +7,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use hub::{Completion, Screening, StopReason};
+use hub::{Completion, Screening, StopReason, trace::Event};
 use ifc::{
-    Answer, Call, Draft, Effect, History, Label, Labeled, Nonce, Policy, PolicyError, Relevance,
-    Results, Rule, Screener, Sink, Unread,
+    Answer, ArgumentPath, Call, Draft, Effect, History, Label, Labeled, Nonce, Policy, PolicyError,
+    Relevance, Results, Rule, Screener, Sink, Unread,
 };
+use wire::ToolDescription;
 
 use super::{
     memory::{RememberedCall, Step, Taken},
@@ -24,8 +25,20 @@ use crate::{
     parts::Parts,
 };
 
+/// The name of the screener in traces of sessions in which everything was only observed: no answer there is an approval.
+pub const OBSERVED: &str = "observe";
+
+/// The record of what an app offers, without its words.
+pub(crate) fn offered(app: &str, mut tools: Vec<ToolDescription>) -> Event {
+    tools.iter_mut().for_each(|tool| tool.description.clear());
+    Event::Offered {
+        app: app.to_owned(),
+        tools: serde_json::to_string(&tools).unwrap_or_default().into(),
+    }
+}
+
 /// The same parts with nothing in them that withholds.
-pub(super) fn parts(parts: Parts) -> Parts {
+pub(crate) fn parts(parts: Parts) -> Parts {
     let mut settings = parts.settings;
     // A draft under the label of everything is what the client would have got without Sluice.
     settings.screening = Screening::LAZY;
@@ -42,7 +55,8 @@ pub(super) fn parts(parts: Parts) -> Parts {
     }
 }
 
-pub(super) struct Yes;
+/// Says yes to each call, once.
+pub struct Yes;
 
 #[async_trait]
 impl Approver for Yes {
@@ -55,7 +69,7 @@ struct Everything;
 
 impl Screener for Everything {
     fn name(&self) -> &str {
-        "observe"
+        OBSERVED
     }
 
     fn screen(&self, _: &History, _: Option<&Draft>, _: &Nonce) -> ifc::Screening {
@@ -92,6 +106,15 @@ impl Policy for Asks {
             }),
             _ => rule,
         }
+    }
+
+    fn data_arguments(&self, app: &str, tool: &str) -> Vec<ArgumentPath> {
+        self.0.data_arguments(app, tool)
+    }
+
+    // Of descriptions nothing is shown that would not be later, so that what is asked then is what is seen now.
+    fn parameters(&self, app: &str, tool: &str) -> Option<Arc<str>> {
+        self.0.parameters(app, tool)
     }
 
     fn for_user(&self, user: &str) -> Option<Arc<dyn Policy>> {

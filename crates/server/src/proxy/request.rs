@@ -246,12 +246,16 @@ fn prepare(
     let messages = request.messages.iter();
     let results = messages.filter_map(|it| Some((it.answers.as_deref()?, it.is_error)));
     session.returned(results);
+    let listed = rebuilt.history.tools().iter();
+    let listed = listed.map(|tool| (tool.name.as_str(), tool.parameters.reveal_tcb()));
+    let listed: Vec<(&str, &str)> = listed.collect();
     if shared.observer.attends() {
-        let tools = rebuilt.history.tools().iter();
-        let tools = tools.map(|tool| (tool.name.as_str(), tool.parameters.reveal_tcb()));
-        shared.observer.tools(&tools.collect::<Vec<_>>());
+        shared.observer.tools(&listed);
     }
     let conversation = conversation.unwrap_or_else(|| short_name(&rebuilt.beginning));
+    if shared.observe {
+        shared.offers(&conversation, &listed);
+    }
     if !request.dropped.is_empty() {
         shared.observer.dropped(&conversation, &request.dropped);
     }

@@ -1,6 +1,6 @@
 //! What all requests share.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hub::recognise::Recogniser;
@@ -8,10 +8,12 @@ use hub::trace::Event;
 use ifc::{Label, Labeled};
 use llm::Dialect;
 use tokio::sync::Semaphore;
+use wire::{Hints, ToolDescription};
 
 use super::behind::{Behind, LabelledTexts};
 use super::memory::{Memory, Taken};
 use super::models::Models;
+use super::observe;
 use super::observer::Observer;
 use super::rebuild::ClientLabels;
 use super::sessions::Sessions;
@@ -23,6 +25,9 @@ use crate::api::http::Budget;
 use crate::api::request::Takes;
 use crate::desk::Approver;
 use crate::parts::{Parts, Told};
+
+/// Sets of tools that are recorded; an agent has a few.
+const TOOL_SETS: usize = 64;
 
 /// What all requests share. Nothing in it is of one conversation, except what is kept under that
 /// conversation's digest.
@@ -44,6 +49,8 @@ pub(super) struct Shared {
     pub(super) sessions: Sessions,
     pub(super) secret: Digest,
     pub(super) observe: bool,
+    /// The sets of tools that are recorded.
+    pub(super) offered: Mutex<Vec<Event>>,
     pub(super) unknown_members: bool,
     pub(super) omits_tools: bool,
     pub(super) any_model: bool,
@@ -117,6 +124,22 @@ impl Shared {
         self.observer.event(conversation, &event);
         if let Some(trace) = &self.trace {
             trace.record(conversation, event);
+        }
+    }
+
+    /// Records the tools that a request brings, once for each set of them.
+    pub(super) fn offers(&self, conversation: &str, tools: &[(&str, &str)]) {
+        let tools = tools.iter().map(|(name, schema)| ToolDescription {
+            name: (*name).to_owned(),
+            description: String::new(),
+            input_schema: (*schema).to_owned(),
+            hints: Hints::default(),
+        });
+        let event = observe::offered(&self.app, tools.collect());
+        let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
+        if offered.len() < TOOL_SETS && !offered.contains(&event) {
+            offered.push(event.clone());
+            self.record(conversation, event);
         }
     }
 

@@ -10,7 +10,7 @@ use hub::address::{BREAK, Message};
 use hub::isc::Asks;
 use hub::trace::Event;
 use hub::{Apps, HandOver, Outcome, Purpose, Setup, Stop, StopReason, TurnMachine, Usage};
-use ifc::{Answer, CallId, History, Labeled, Policy};
+use ifc::{Answer, CallId, History, Labeled, Permit, Policy};
 use llm::{ProviderError, RequestOptions};
 
 use super::{
@@ -137,6 +137,9 @@ impl<'a> Turn<'a> {
         let ended = driver.turn().await?;
         if let Some(seen) = self.seen.take() {
             let seen = seen?;
+            if let Ended::HandedOver(over) = ended {
+                self.let_through(over, &seen.calls);
+            }
             let taken = seen.taken(&label);
             self.stop = seen.stop;
             return Ok(self.finish(&seen.text, seen.calls, chain, taken, agent.history()));
@@ -169,20 +172,7 @@ impl<'a> Turn<'a> {
                 name: tool.unwrap_or_else(|| call.tool.clone()),
                 arguments: call.arguments.to_json(),
             });
-            match &self.shared.behind {
-                Some(behind) if call.app != self.shared.app => {
-                    let now = Instant::now();
-                    behind.permits().leave(&behind.session, &name, permit, now);
-                    left.push(name);
-                }
-                behind => {
-                    if let Some(behind) = behind {
-                        behind.calls_own(&call.tool);
-                    }
-                    self.session.hands_over(&name, permit.receipt());
-                    permit.spend();
-                }
-            }
+            left.extend(self.release(name, permit));
         }
         if !left.is_empty() {
             self.session.releases(self.request, left);
@@ -195,6 +185,37 @@ impl<'a> Turn<'a> {
             false => String::new(),
         };
         Ok(self.finish(&text, calls, chain, taken, agent.history()))
+    }
+
+    /// Gives up a permit: to the gateway, whose calls are returned, or to the client.
+    fn release(&self, name: String, permit: Permit) -> Option<String> {
+        let call = permit.call();
+        match &self.shared.behind {
+            Some(behind) if call.app != self.shared.app => {
+                let now = Instant::now();
+                behind.permits().leave(&behind.session, &name, permit, now);
+                return Some(name);
+            }
+            Some(behind) => behind.calls_own(&call.tool),
+            None => {}
+        }
+        self.session.hands_over(&name, permit.receipt());
+        permit.spend();
+        None
+    }
+
+    /// Gives up the permits of calls that the client gets as the upstream wrote them: the gateway need not decide again.
+    fn let_through(&self, over: HandOver, seen: &[CallOut]) {
+        // Where a call was left out, none is known to be the one of its place.
+        if over.calls.len() == seen.len() {
+            let calls = over.calls.into_iter().zip(seen);
+            let left =
+                calls.filter_map(|((_, permit), call)| self.release(call.id.clone(), permit));
+            let left: Vec<String> = left.collect();
+            if !left.is_empty() {
+                self.session.releases(self.request, left);
+            }
+        }
     }
 
     fn outcome(

@@ -62,6 +62,15 @@ pub(crate) fn through_client(
     Ok((server, own))
 }
 
+/// A server as it can stand in a file: without what looks like a secret. `None` if its command has one.
+pub(crate) fn without_secrets(server: &ForeignServer) -> Option<ForeignServer> {
+    let mut server = server.clone();
+    variables(&mut server);
+    finish(&mut server, &|name| std::env::var(name).ok());
+    let is_clean = server.left_out.is_none() && secrets::first(&server.command).is_none();
+    is_clean.then_some(server)
+}
+
 /// Has the client set these variables of a server for Sluice. Returns them by the names that they have there, which no other
 /// server's have.
 pub(crate) fn hand_over(
@@ -118,9 +127,13 @@ fn has_secret(text: &str) -> bool {
         .any(secrets::looks_like_one)
 }
 
+/// Whether a value looks like a secret, by its name or by its form.
+pub(crate) fn is_secret(name: &str, value: &str) -> bool {
+    secrets::is_named(name) || has_secret(value)
+}
+
 /// Takes what looks like a secret out of the variables, and returns their names.
 fn variables(server: &mut ForeignServer) -> Vec<String> {
-    let is_secret = |name: &str, value: &str| secrets::is_named(name) || has_secret(value);
     let env = std::mem::take(&mut server.env).into_iter();
     let (secret, plain) = env.partition(|(name, value)| is_secret(name, value));
     server.env = plain;

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use toml::{Table, Value};
 
 /// The comment above the lines that `sluice app add` writes.
-pub(super) const ADDED: &str = "# Added by `sluice app add`.\n";
+pub(crate) const ADDED: &str = "# Added by `sluice app add`.\n";
 
 /// A configuration in two parts, each with its lines as they were.
 #[derive(Debug, PartialEq, Eq)]

@@ -82,6 +82,8 @@ pub(super) struct Parts<'a> {
     pub(super) layers: &'a BTreeSet<Layer>,
     /// Who answers questions; without one they are refused at once.
     pub(super) approver: Option<Arc<dyn Approver>>,
+    /// Whether everything is only observed.
+    pub(super) observe: bool,
     /// Where they wait. It is not served here: the sandbox reaches this address.
     pub(super) desk: Arc<Desk>,
     /// The name of the trace.
@@ -106,6 +108,7 @@ impl Fronts {
             // A program that the agent starts reaches the gateway too, and could answer.
             asks_client: false,
             approver: parts.approver.clone(),
+            observe: parts.observe,
             permits: Arc::clone(&permits),
             told: Some(Arc::clone(&parts.told)),
         };
@@ -128,6 +131,7 @@ impl Fronts {
         let provider = parts.upstream.provider.clone();
         let broker = compose::broker_behind(provider.clone(), parts.upstream.clearance, config)?;
         let mut setup = ProxySetup::new(compose::parts(config, broker, &options)?, parts.app);
+        setup.observe = parts.observe;
         setup.labels = labels(config, parts.app);
         // The workspace's text, and what the agent's program itself says. The servers' instructions are not passed on.
         setup.labels.inserted = parts

@@ -34,15 +34,16 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use config::{Config, ProviderKind};
+use serde_json::Value;
 use server::desk::{Approver, Desk};
-use server::proxy::LabelledTexts;
+use server::proxy::{LabelledTexts, Yes};
 use tempfile::NamedTempFile;
 
 use self::agent::{Kind, Own, Run};
 use self::confined::{AtTerminal, Between, Sandbox, Teller};
 use self::fronts::{Fronts, Parts};
 use self::home::Home;
-use self::rules::{Opened, Sources};
+use self::rules::{LATTICE, Opened, Sources};
 use self::run::Launch;
 use self::summary::Summary;
 use self::workspace::{Whose, Workspace, is_below};
@@ -50,6 +51,7 @@ use crate::asking::Asking;
 use crate::commands::proxy::Announced;
 use crate::commands::proxy::upstream::{Upstream, UpstreamArgs};
 use crate::exit::Exit;
+use crate::observed::{self, Draft, Observe, WARNING, say_json};
 use crate::place::Place;
 use crate::provider::dialect;
 use crate::terminal::{Terminal, say};
@@ -59,6 +61,7 @@ use crate::{compose, configuration, paths};
 #[command(after_help = "\
 Example:
   sluice guard -- claude
+  sluice guard --observe -- claude     # no rules yet: a report and a draft policy at the end
   sluice guard --workspace mine -- codex exec \"Make the tests pass\"
   sluice guard --as other --env MODEL=gpt-5-mini -- ./my-agent
 
@@ -98,6 +101,8 @@ pub(crate) struct Guard {
     /// Install the packages that the agent's MCP servers need [default: asked].
     #[arg(long)]
     yes: bool,
+    #[command(flatten)]
+    observed: Observe,
     /// Run the agent without a sandbox: a shell command can then reach all of your files and the network.
     #[arg(long)]
     no_sandbox: bool,
@@ -147,6 +152,7 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
             );
         }
     }
+    let mut draft = draft(&args, &workspace, &mounts)?;
     let home = Home::of(kind, &workspace)?;
     let sources = Sources {
         place: &args.place,
@@ -165,6 +171,12 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
     // The servers start to say which tools they have, and may write.
     let before = workspace.run_by_git();
     let rules = sources.read().await?;
+    if let Some(draft) = &mut draft {
+        draft.check(args.place.file.config.as_deref())?;
+        draft.servers.clone_from(&rules.servers);
+        draft.profile = (kind != Kind::Other).then(|| kind.app());
+        draft.lattice = LATTICE;
+    }
     let upstream = upstream(&args, kind, &own, &rules.config)?;
     let model = upstream.provider.model().to_owned();
     let (summary, layers) = (Arc::new(Summary::default()), args.place.layers());
@@ -176,6 +188,7 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
         .desk(&session)?;
     // Without a sandbox the terminal is the agent's.
     let approver: Option<Arc<dyn Approver>> = match Terminal::attended() && !args.no_sandbox {
+        _ if args.observed.observe => Some(Arc::new(Yes)),
         true => Some(Arc::new(AtTerminal::new(desk.clone(), between.clone()))),
         false if args.approvals => Some(Arc::new(Announced(desk.clone()))),
         false => None,
@@ -194,6 +207,7 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
         desk: desk.clone(),
         session,
         approver: approver.clone(),
+        observe: args.observed.observe,
         summary: summary.clone(),
         told: teller.told(),
     });
@@ -252,11 +266,44 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
     if workspace.run_by_git() != before {
         say("note: .git/config or .git/hooks have changed; look at them before you use git here\n");
     }
-    let was_refused = summary.report(args.json, &traces);
+    let was_refused = match &draft {
+        Some(draft) => {
+            let mut places = summary.connected();
+            places.remove(url.trim_start_matches("http://"));
+            let json = args.json.then_some(say_json as fn(&Value) -> _);
+            observed::finish(draft, &traces, places, json)?;
+            false
+        }
+        None => summary.report(args.json, &traces),
+    };
     Ok(match ended? {
         0 if was_refused => Exit::Refused,
         code => Exit::Program(code),
     })
+}
+
+/// What a draft is made of with `--observe`. It is beside the workspace, in which the agent could change it.
+fn draft(args: &Guard, workspace: &Workspace, mounts: &[PathBuf]) -> Result<Option<Draft>> {
+    if !args.observed.observe {
+        return Ok(None);
+    }
+    let sandbox = match args.no_sandbox {
+        true => "",
+        false => "; the sandbox stays, and connects to domains that are asked about otherwise",
+    };
+    say(&format!("{WARNING}{sandbox}\n"));
+    let named = args.place.file.config.as_deref();
+    let folder = workspace.folder.parent();
+    let draft = Draft::new(args.observed.draft.as_deref(), named, folder)?;
+    let place = paths::resolved(&draft.place());
+    let mut written = mounts.iter().chain([&workspace.folder]);
+    if written.any(|folder| is_below(&place, folder)) {
+        bail!(
+            "the agent may write {}; name another place with --draft",
+            place.display()
+        );
+    }
+    Ok(Some(draft))
 }
 
 /// Serves the questions at a port that no sandbox reaches. What is no terminal may be a log that the agent can read, so the

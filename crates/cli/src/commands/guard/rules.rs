@@ -27,7 +27,7 @@ use crate::session::say_notes;
 use crate::terminal::{Terminal, message};
 
 /// The categories of the labels in a profile, unless the user's configuration has some of its own.
-const LATTICE: &str = "[lattice]\nintegrity = { categories = [\"workspace\", \"web\", \"other\"] }\n\
+pub(super) const LATTICE: &str = "[lattice]\nintegrity = { categories = [\"workspace\", \"web\", \"other\"] }\n\
     confidentiality = { categories = [\"workspace\", \"other\"] }\n";
 
 /// The name of the agent's sandbox in questions about connections.
@@ -54,6 +54,8 @@ pub(super) struct Rules {
     pub(super) files: Label,
     /// The agent's sandbox, if it has one.
     pub(super) sandbox: Option<App>,
+    /// The agent's own servers, with the files that they see.
+    pub(super) servers: Vec<(Wish, block::Data)>,
 }
 
 /// What the rules are made of.
@@ -78,6 +80,15 @@ pub(super) struct Opened<'a> {
     pub(super) read: &'a [PathBuf],
     /// Domains that it may connect to, beside those of registries and of git remotes.
     pub(super) domains: &'a [String],
+}
+
+/// Whether an app of the configuration is this server, which then has the rules of the configuration.
+fn is_same(app: &App, wish: &Wish) -> bool {
+    match (&app.remote, &wish.url) {
+        (Some(remote), Some(url)) => remote.url.to_string() == *url,
+        (None, None) => !app.client && app.command == wish.command,
+        _ => false,
+    }
 }
 
 impl Sources<'_> {
@@ -132,6 +143,7 @@ impl Sources<'_> {
             sandbox: sandbox.transpose()?,
             config,
             files,
+            servers: wishes,
         })
     }
 
@@ -170,10 +182,16 @@ impl Sources<'_> {
                 };
                 match data {
                     Ok(data) => {
-                        while config.apps.contains_key(&wish.name) || wish.name == self.kind.app() {
-                            wish.name += "-2";
+                        let is_configured = loop {
+                            match config.apps.get(&wish.name) {
+                                Some(app) if is_same(app, &wish) => break true,
+                                None if wish.name != self.kind.app() => break false,
+                                _ => wish.name += "-2",
+                            }
+                        };
+                        if !is_configured {
+                            wishes.push((wish, data));
                         }
-                        wishes.push((wish, data));
                     }
                     Err(reason) => message(&format!(
                         "note: the server {} is left out: {}",

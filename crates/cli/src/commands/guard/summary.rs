@@ -38,6 +38,8 @@ struct Counts {
     reasons: BTreeMap<(String, String), (usize, String)>,
     /// Where the agent's programs wanted to connect to and were not, with the reason.
     places: BTreeMap<String, String>,
+    /// Where they did.
+    connected: BTreeSet<String>,
     /// Whether the model's server has failed.
     failed: bool,
     /// The rule of the newest question about a tool.
@@ -80,6 +82,9 @@ impl Counts {
             }
             Event::Egress { to, outcome, .. } if outcome.starts_with("refused") => {
                 self.places.insert(to.clone(), outcome.to_string());
+            }
+            Event::Egress { to, .. } => {
+                self.connected.insert(to.clone());
             }
             // Agents try again for minutes, and say nothing meanwhile.
             Event::Stopped { reason, .. } if !std::mem::replace(&mut self.failed, true) => {
@@ -197,6 +202,12 @@ impl Summary {
             }
         }
         records.len() > 1
+    }
+
+    /// Where the agent's programs connected to.
+    pub(super) fn connected(&self) -> BTreeSet<String> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.connected.clone()
     }
 
     /// Prints the counts on standard error. Whether anything was refused.

@@ -14,12 +14,25 @@ use ifc::{
 use policy::names::{CONTENT, is_in, words};
 use policy::{AppPolicy, Judgement, LimitPart, SessionFacts, Verdict, toml_key};
 use serde_json::{Value, json};
+use server::proxy::OBSERVED;
 
 use crate::exit::Exit;
 use crate::json_lines::show;
 use crate::terminal::print;
-use crate::traces;
 use crate::words::{counted, set, short};
+use crate::{observed, traces};
+
+/// The decision of this policy about a recorded flow; `None` if its labels are unknown.
+pub(crate) fn verdict(config: &Config, policy: &AppPolicy, flow: &Flow) -> Option<Verdict> {
+    let mut is_known = true;
+    let mut read = |names: &[String]| {
+        let label = config.lattice.labels(names.iter().map(String::as_str));
+        is_known &= label.is_ok();
+        label.unwrap_or(Label::top())
+    };
+    let found = decide(policy, &PastCalls::default(), flow, &mut read);
+    is_known.then_some(found.verdict)
+}
 
 /// Explains every decision of a session, or one of them.
 pub(super) fn explain(
@@ -103,8 +116,18 @@ impl Recorded<'_> {
         match self.verdict {
             Verdict::Allow => true,
             // After trust it is decided on again.
-            _ => !self.was_trusted() && self.answer.is_some_and(|(_, allowed)| allowed),
+            _ => {
+                !self.was_trusted()
+                    && self
+                        .answer
+                        .is_some_and(|(answer, allowed)| allowed || answer == OBSERVED)
+            }
         }
+    }
+
+    /// Marks a call that was only observed as one that the user would allow.
+    pub(super) fn allow(&mut self) {
+        (self.verdict, self.answer) = (Verdict::Ask, Some(("once", true)));
     }
 
     /// Whether it is about this call, under any labels.
@@ -123,6 +146,7 @@ impl Recorded<'_> {
 /// Every decision, with the user's answer to each question.
 pub(super) fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
     let mut found: Vec<Recorded<'_>> = Vec::new();
+    let is_observed = observed::is_observed(records);
     let mut users = BTreeMap::new();
     for (at, record) in records.iter().enumerate() {
         let conversation = record.conversation.as_deref();
@@ -175,6 +199,8 @@ pub(super) fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
                 // The newest question: the same flow may have been asked about before.
                 let asked = open(&mut found, conversation).find(|one| one.flow == flow);
                 match asked {
+                    // Nobody has approved what was only observed.
+                    Some(asked) if is_observed => asked.answer = Some((OBSERVED, false)),
                     Some(asked) => asked.answer = Some((answer, *allowed)),
                     None if answer == "each" => found.push(Recorded {
                         answer: Some((answer, *allowed)),
@@ -520,6 +546,7 @@ fn recorded_text(recorded: &Recorded<'_>) -> String {
         }
         Verdict::Ask => {
             let answer = match (recorded.reply, recorded.answer) {
+                (_, Some((OBSERVED, _))) => "--observe let it through".to_owned(),
                 (Some((UNANSWERED, ..)), _) | (None, None) => "there was no answer".to_owned(),
                 (Some((answer, by, from)), _) => {
                     let by = by.unwrap_or("the user");

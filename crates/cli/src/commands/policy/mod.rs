@@ -8,7 +8,9 @@ mod report;
 mod sequence;
 mod suggest;
 
+pub(crate) use self::explain::verdict;
 pub(crate) use self::label::pieces;
+pub(crate) use self::record::without_secrets;
 #[cfg(test)]
 pub(crate) use self::sequence::run as run_tests;
 
@@ -104,7 +106,10 @@ enum PolicyAction {
     },
     /// Suggest the narrowest rules for what you allowed in a recorded session, and count over past sessions how many
     /// questions each removes and what else it allows.
-    #[command(after_help = "Example:\n  sluice policy suggest latest --replay yesterday.jsonl")]
+    #[command(
+        after_help = "Example:\n  sluice policy suggest latest --replay yesterday.jsonl\n  \
+                            sluice policy suggest observed.jsonl --config draft.toml --allow 3"
+    )]
     Suggest {
         /// A session's name, `latest`, or a file.
         #[arg(default_value = "latest")]
@@ -112,15 +117,24 @@ enum PolicyAction {
         /// More sessions to count over; may be given several times.
         #[arg(long, value_name = "TRACE")]
         replay: Vec<String>,
+        /// Of a session with `--observe`, in which nobody has allowed anything: the calls that you would allow, by their numbers
+        /// in `sluice policy explain`, or `all` (repeatable).
+        #[arg(long, value_name = "N|all")]
+        allow: Vec<String>,
         #[command(flatten)]
         which: Which,
     },
     /// Count questions per task, answers, repeated causes and the time to answer over recorded sessions. Which calls change
     /// something is told by the names of their tools where no question says it.
-    #[command(after_help = "Example:\n  sluice policy report latest --json")]
+    #[command(
+        after_help = "Example:\n  sluice policy report latest --json\n  sluice policy report --observed latest"
+    )]
     Report {
         /// Sessions' names, `latest`, or files [default: all sessions].
         traces: Vec<String>,
+        /// Report what sessions with `--observe` have done, as at their end.
+        #[arg(long)]
+        observed: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -147,13 +161,18 @@ pub(crate) fn policy(args: &Policy) -> Result<Exit> {
             print(&format!("{:#}", config::schema()))?;
             Ok(Exit::Done)
         }
-        PolicyAction::Report { traces, json } => report::report(traces, *json),
+        PolicyAction::Report {
+            traces,
+            observed,
+            json,
+        } => report::report(traces, *observed, *json),
         PolicyAction::Suggest {
             trace,
             replay,
+            allow,
             which,
         } => with(which, true, |loaded| {
-            suggest::suggest(&loaded.config, trace, replay, which.json)
+            suggest::suggest(&loaded.config, trace, replay, allow, which.json)
         }),
         PolicyAction::Check(which) => with(which, true, |loaded| check(loaded, which.json)),
         PolicyAction::Test {

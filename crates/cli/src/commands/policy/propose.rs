@@ -3,12 +3,13 @@
 use std::io::{IsTerminal, Read};
 
 use anyhow::{Context, Result, ensure};
-use config::Config;
+use config::{App, Config};
 use serde_json::Value;
 use wire::Hints;
 
 use crate::configuration;
 use crate::exit::Exit;
+use crate::known::Known;
 use crate::proposal::{self, Tool};
 use crate::terminal::{print_escaped, say};
 
@@ -42,7 +43,7 @@ pub(super) fn propose(app: &str) -> Result<Exit> {
         "more than {MOST_BYTES} bytes of tools"
     );
     let tools = tools(&text)?;
-    print_escaped(proposal(app, is_started_here(app)?, &tools).trim_end())?;
+    print_escaped(proposal(app, started_here(app)?.as_ref(), &tools).trim_end())?;
     Ok(Exit::Done)
 }
 
@@ -97,27 +98,44 @@ fn read_tool(tool: &Value) -> Option<Tool> {
     Some(Tool::new(tool.get("name")?.as_str()?, schema, hints))
 }
 
-/// Whether the configuration has an app of this name that is started here. One with mistakes has none.
-fn is_started_here(app: &str) -> Result<bool> {
+/// The app of this name in the configuration, if it is started here. A configuration with mistakes has none.
+fn started_here(app: &str) -> Result<Option<App>> {
     let found = configuration::find(None)?;
     let config = found.and_then(|found| Config::load(found.path()).ok());
-    let app = config.as_ref().and_then(|config| config.apps.get(app));
-    Ok(app.is_some_and(|app| !app.client))
+    let app = config.and_then(|mut config| config.apps.remove(app));
+    Ok(app.filter(|app| !app.client))
 }
 
-fn proposal(app: &str, is_started_here: bool, tools: &[Tool]) -> String {
+fn proposal(app: &str, started: Option<&App>, tools: &[Tool]) -> String {
     // `draft` makes `sluice policy check` name the tools that still have no `rest`.
-    let start = match is_started_here {
-        true => format!(
+    let start = match started {
+        Some(_) => format!(
             "# The configuration has [app.{app}]: write draft = true there, and these tables after it.\n"
         ),
-        false => format!("[app.{app}]\nclient = true\ndraft = true\n"),
+        None => format!("[app.{app}]\nclient = true\ndraft = true\n"),
     };
     let mut text = format!("{HEADER}\n{start}");
-    for tool in tools {
+    let known = started.and_then(Known::of_app);
+    let rules = known.as_ref().map(|known| known.rules(app, tools));
+    text.push_str(&rules.unwrap_or_default());
+    let mounts = started.iter().flat_map(|app| &app.mounts);
+    let folders: Vec<String> = mounts
+        .map(|it| it.target.to_string_lossy().into_owned())
+        .collect();
+    let is_known = |tool: &&Tool| {
+        known
+            .as_ref()
+            .is_some_and(|it| it.rule(app, tool).is_some())
+    };
+    for tool in tools.iter().filter(|tool| !is_known(tool)) {
         text.push('\n');
         text.push_str(&proposal::rule(app, tool));
         text.push_str("format = \"text\"\n");
+        text.push_str(&proposal::advice(
+            tool,
+            &folders,
+            &proposal::lists(tool, tools),
+        ));
     }
     text
 }
@@ -148,7 +166,7 @@ mod tests {
     #[test]
     fn content_may_be_influenced_and_a_destination_may_not() {
         for listed in TOOLS {
-            let text = proposal("agent", false, &tools(listed).unwrap());
+            let text = proposal("agent", None, &tools(listed).unwrap());
             let config = config(&text);
             let send = config.apps["agent"].rules.tool("send_mail").unwrap();
             assert!(send.limit.is_bottom());
@@ -160,12 +178,48 @@ mod tests {
         }
     }
 
+    /// What only the user can know stands in comments, which become rules without their `#`.
+    #[test]
+    fn own_folders_and_lists_are_proposed_in_comments() {
+        let listed = serde_json::json!([
+            { "name": "list_notes", "parameters": {} },
+            { "name": "star_note", "parameters": { "properties": { "note_id": { "type": "string" } } } },
+            { "name": "read_text_file", "parameters": { "properties": { "path": { "type": "string" } } } },
+        ]);
+        let tools = tools(&listed.to_string()).unwrap();
+        let started = config(
+            "[app.files]\ncommand = [\"/bin/files\"]\n[[app.files.mount]]\nsource = \"/srv\"\ntarget = \"/srv\"\n",
+        );
+        let of_app = "# The configuration has [app.files]";
+        let text = proposal("files", started.apps.get("files"), &tools);
+        let among = "# arguments.note_id = { limit = [], accepts = [{ among = \"$[*].note_id\", tool = \"list_notes\", ";
+        let own = "when = { argument = \"path\", under = [\"/srv\"] }";
+        assert!(
+            text.contains(of_app) && text.contains(among) && text.contains(own),
+            "{text}"
+        );
+        let text = text.replace("# labels", "labels");
+        let text = text.replace(of_app, "[app.files]\nclient = true\n#");
+        assert_eq!(config(&text).apps["files"].rules.tools.len(), 3);
+        // A package by its exact name has Sluice's own rules; by its words it has none.
+        for (package, is_known) in [
+            ("@modelcontextprotocol/server-filesystem", true),
+            ("server-filesystem", false),
+        ] {
+            let started = config(&format!(
+                "[app.files]\ncommand = [\"npx\", \"-y\", \"{package}\"]\n"
+            ));
+            let text = proposal("files", started.apps.get("files"), &tools);
+            assert_eq!(text.contains("results = \"files\""), is_known, "{text}");
+        }
+    }
+
     /// Names are the words of strangers.
     #[test]
     fn a_name_cannot_write_a_rule() {
         let name = "x]\nlimit = \"any\"\n[app.agent.tools.y";
         let listed = serde_json::json!([{ "name": name, "parameters": { "properties": { "a\"]\nb": {} } } }]);
-        let text = proposal("agent", false, &tools(&listed.to_string()).unwrap());
+        let text = proposal("agent", None, &tools(&listed.to_string()).unwrap());
         assert_eq!(text.matches("\nlimit").count(), 1);
         assert!(text.contains("\nlimit = []\n"), "{text}");
         assert_eq!(text.lines().filter(|line| line.starts_with('[')).count(), 2);
@@ -182,7 +236,7 @@ mod tests {
         let odd = odd.map(|name| (name.to_owned(), serde_json::json!({})));
         let odd = Value::Object(odd.into_iter().collect());
         let listed = serde_json::json!([{ "name": "send", "parameters": { "properties": odd } }]);
-        let text = proposal("agent", false, &tools(&listed.to_string()).unwrap());
+        let text = proposal("agent", None, &tools(&listed.to_string()).unwrap());
         config(&text);
         // An odd entry costs itself.
         let one = r#"[7, {}, {"name": 7}, {"name": "a", "inputSchema": {"properties": []}}]"#;

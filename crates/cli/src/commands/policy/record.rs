@@ -133,7 +133,7 @@ fn as_table(text: String) -> Value {
 }
 
 /// The arguments without the words and numbers of those that may reveal a secret.
-fn without_secrets(config: &Config, call: &Call) -> String {
+pub(crate) fn without_secrets(config: &Config, call: &Call) -> String {
     let secrets = config.lattice.whole(Dimension::Confidentiality);
     let is_secret = |names: &Vec<String>| {
         let label = config.lattice.labels(names.iter().map(String::as_str));

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use hub::trace::{Event, Flow, Record};
 use serde_json::json;
 
 use crate::exit::Exit;
 use crate::json_lines::show;
+use crate::observed::{self, Observed};
+use crate::terminal::message;
 use crate::words::counted;
 use crate::{traces, verbs};
 
@@ -35,7 +37,8 @@ struct Report {
 }
 
 /// Reports on these sessions, or on all.
-pub(super) fn report(sessions: &[String], as_json: bool) -> Result<Exit> {
+pub(super) fn report(sessions: &[String], of_observed: bool, as_json: bool) -> Result<Exit> {
+    let (mut seen, mut left_out, mut others) = (Observed::default(), 0, 0);
     let mut report = Report::default();
     let mut all = sessions.to_vec();
     if all.is_empty() {
@@ -43,9 +46,30 @@ pub(super) fn report(sessions: &[String], as_json: bool) -> Result<Exit> {
         all.extend(files.map(|it| it.to_string_lossy().into_owned()));
     }
     for session in &all {
-        report.add(&traces::read(session)?);
+        let records = traces::read(session)?;
+        match observed::is_observed(&records) {
+            true => {
+                left_out += 1;
+                seen.add(&records);
+            }
+            false => {
+                others += 1;
+                report.add(&records);
+            }
+        }
     }
-    report.show(all.len(), as_json)
+    if of_observed {
+        ensure!(left_out > 0, "none of these sessions had --observe");
+        show(as_json, &seen.to_json(), seen.to_text().trim_end())?;
+        return Ok(Exit::Done);
+    }
+    if left_out > 0 {
+        let sessions = counted(left_out, "session", "sessions");
+        message(&format!(
+            "note: left out {sessions} with --observe, in which nothing was asked; see --observed"
+        ));
+    }
+    report.show(others, as_json)
 }
 
 impl Report {

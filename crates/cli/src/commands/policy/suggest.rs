@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use config::Config;
-use hub::trace::{self, Flow, Record};
+use hub::trace::{self, Flow, Record, escape};
 use ifc::{Arguments, Label};
 use policy::{Judgement, LimitPart, ParameterKind, Place, ToolRule, Verdict, toml_key};
 use serde_json::{Value, json};
@@ -14,8 +14,8 @@ use super::explain::{Recorded, evaluated};
 use crate::exit::Exit;
 use crate::json_lines::show;
 use crate::terminal::{message, print};
-use crate::traces;
 use crate::words::{counted, short};
+use crate::{observed, traces};
 
 /// A wider limit of one part of a call.
 #[derive(Debug, PartialEq)]
@@ -37,15 +37,31 @@ pub(super) fn suggest(
     config: &Config,
     session: &str,
     replay: &[String],
+    allow: &[String],
     as_json: bool,
 ) -> Result<Exit> {
     let sessions = std::iter::once(session).chain(replay.iter().map(String::as_str));
     let records: Vec<Vec<Record>> = sessions.map(traces::read).collect::<Result<_>>()?;
+    let is_observed = records.first().is_some_and(|it| observed::is_observed(it));
+    ensure!(
+        is_observed || allow.is_empty(),
+        "--allow is for a session with --observe; in this one you have answered yourself"
+    );
+    if is_observed && !as_json {
+        print(&heading(allow))?;
+    }
+    let is_marked = |at: usize, number: usize| {
+        let marks = |mark: &String| mark == "all" || mark.parse() == Ok(number);
+        is_observed && at == 0 && allow.iter().any(marks)
+    };
     let (mut asked, mut questions) = (Vec::new(), 0);
     let mut found: Vec<Suggestion> = Vec::new();
     let mut lacking = BTreeSet::new();
     for (at, records) in records.iter().enumerate() {
-        for (recorded, found_now) in evaluated(config, records) {
+        for (number, (mut recorded, found_now)) in (1..).zip(evaluated(config, records)) {
+            if is_marked(at, number) {
+                recorded.allow();
+            }
             let (Flow::Call(call), now) = (recorded.flow, found_now.now) else {
                 continue;
             };
@@ -53,6 +69,13 @@ pub(super) fn suggest(
             questions += usize::from(was_shown && !recorded.is_listed);
             if now.verdict != Verdict::Ask || now.always_ask || now.excess.is_top() {
                 continue;
+            }
+            if is_observed && at == 0 && allow.is_empty() && !as_json {
+                let (tool, arguments) = (call.tool.as_str(), call.arguments.as_str());
+                print(&escape(&format!(
+                    "  {number}  {}.{tool} {arguments}",
+                    call.app
+                )))?;
             }
             // A question has shown this very call. What an answer about something else let pass may be a stranger's wish.
             if was_shown && recorded.was_allowed() && at == 0 {
@@ -71,7 +94,7 @@ pub(super) fn suggest(
             "note: no rule can name the control arguments of {tool}; write its `parameters` with their kinds"
         ));
     }
-    if found.is_empty() && !as_json {
+    if found.is_empty() && !as_json && !is_observed {
         print("no rule to suggest: nothing that you allowed in this session needs one")?;
     }
     for suggestion in &found {
@@ -127,6 +150,20 @@ pub(super) fn suggest(
         show(as_json, &line, &format!("{text}\n# {place}\n{lines}\n"))?;
     }
     Ok(Exit::Done)
+}
+
+/// What is said of a session in which nothing was asked.
+fn heading(allow: &[String]) -> String {
+    let what = match allow {
+        [] => {
+            "Mark the calls that you would allow with --allow N, or --allow all. This configuration asks about:"
+        }
+        _ if allow.iter().any(|mark| mark == "all") => {
+            "These rules allow all of it, what a stranger's text asked for included: read every call before you use one."
+        }
+        _ => "These rules allow the calls that you have marked.",
+    };
+    format!("# Nobody has approved a call of this session: it ran with --observe. {what}")
 }
 
 /// A wider limit for each part of a call that exceeds its own. `None` if one of them cannot be written.

@@ -64,7 +64,7 @@ impl Tally {
     }
 
     /// Prints the counts.
-    pub(super) fn report(&self, observed: bool) -> Result<()> {
+    pub(super) fn report(&self) -> Result<()> {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let asked: usize = counts.asked.values().sum();
         if self.json {
@@ -74,15 +74,14 @@ impl Tally {
                 })
                 .collect();
             let line = serde_json::json!({"calls": counts.calls, "answers": counts.answers,
-                "asked": asked, "refused": counts.refused, "observed": observed});
+                "asked": asked, "refused": counts.refused});
             print_json(&line)?;
             return Ok(());
         }
         let (calls, refused) = (counts.calls, counts.refused);
-        say(&match observed {
-            true => format!("would have asked about {asked} of {calls} calls\n"),
-            false => format!("asked about {asked} of {calls} calls, refused {refused}\n"),
-        });
+        say(&format!(
+            "asked about {asked} of {calls} calls, refused {refused}\n"
+        ));
         for ((tool, rule), count) in &counts.asked {
             say(&format!(
                 "  {count} × {} ({})\n",

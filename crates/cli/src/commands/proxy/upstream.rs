@@ -59,6 +59,25 @@ pub(crate) struct Upstream {
 impl Upstream {
     /// The upstream of the command line: a configured provider, or an address with `--clearance`.
     pub(crate) fn of(args: &UpstreamArgs, config: &Config) -> Result<Self> {
+        // The address is checked before the clearance, and not quoted: it may have a password.
+        let upstream = Self::uncleared(args, config)?;
+        let address = &args.upstream;
+        let clearance = match (&args.clearance, configured(address, config)?) {
+            (Some(taints), _) => clearance(taints, config)?,
+            (None, Some(provider)) => provider.clearance.clone(),
+            (None, None) => bail!(
+                "nothing says what may be sent to {address}; start with --clearance (`any`, or the taints),\n\
+                 or configure a [[provider]] with base_url = \"{address}\" and a clearance"
+            ),
+        };
+        Ok(Self {
+            clearance,
+            ..upstream
+        })
+    }
+
+    /// The same without a clearance: everything is sent.
+    pub(crate) fn uncleared(args: &UpstreamArgs, config: &Config) -> Result<Self> {
         let configured = configured(&args.upstream, config)?;
         let endpoint = match configured {
             Some(provider) => endpoint(provider)?,
@@ -68,24 +87,15 @@ impl Upstream {
             Some(endpoint) => endpoint.base_url.as_str(),
             None => args.upstream.as_str(),
         };
-        // The address is checked before the clearance, and not quoted: it may have a password.
         let key = key(args, endpoint.as_ref())?;
         let mut api = api(configured, address, key);
         // Images are forwarded only if the configuration labels them.
         api.images = config.proxy.images.is_some();
         let usable = HttpProvider::new(api);
         let provider = Arc::new(usable.context("--upstream cannot be used")?);
-        let clearance = match (&args.clearance, configured) {
-            (Some(taints), _) => clearance(taints, config)?,
-            (None, Some(provider)) => provider.clearance.clone(),
-            (None, None) => bail!(
-                "nothing says what may be sent to {address}; start with --clearance (`any`, or the taints),\n\
-                 or configure a [[provider]] with base_url = \"{address}\" and a clearance"
-            ),
-        };
         Ok(Self {
             provider,
-            clearance,
+            clearance: Label::top(),
         })
     }
 }

