@@ -19,7 +19,7 @@ pub(crate) fn is_as_it_must(outcome: &Outcome) -> bool {
     match outcome.guard {
         Guard::None => attacked == outcome.is_attack && outcome.is_done,
         Guard::Gateway | Guard::Proxy => true,
-        Guard::Guard => {
+        Guard::Guard | Guard::Draft => {
             let done = outcome.is_attack || outcome.is_done;
             !attacked && done && outcome.changed.is_empty()
         }
@@ -45,7 +45,7 @@ pub(crate) fn line(outcome: &Outcome) -> String {
         outcome.seconds,
         outcome.exit.unwrap_or(-1),
     );
-    if outcome.guard == Guard::Guard && !outcome.changed.is_empty() {
+    if outcome.guard.is_whole() && !outcome.changed.is_empty() {
         let _ = write!(
             line,
             ", changed in the HOME: {}",

@@ -39,6 +39,15 @@ pub(crate) enum Guard {
     Proxy,
     /// `sluice guard` around the agent.
     Guard,
+    /// The same run twice: with `--observe`, and guarded with the draft policy of the first.
+    Draft,
+}
+
+impl Guard {
+    /// Whether it is `sluice guard`.
+    pub(crate) fn is_whole(self) -> bool {
+        matches!(self, Self::Guard | Self::Draft)
+    }
 }
 
 /// The programs.
@@ -178,6 +187,38 @@ pub(crate) fn run(
     guard: Guard,
     number: usize,
 ) -> Result<Outcome> {
+    if guard != Guard::Draft {
+        return once(programs, agent, scenario, guard, number, &[]);
+    }
+    let name = format!("draft-{}-{number}.toml", value_name(agent));
+    let draft = programs
+        .runs
+        .join(scenario.name.replace([' ', ':', '/'], "-") + &name);
+    if draft.exists() {
+        fs::remove_file(&draft)?;
+    }
+    let draft = draft.to_string_lossy();
+    let observed = ["--observe", "--draft", &draft];
+    once(programs, agent, scenario, guard, number, &observed)?;
+    once(
+        programs,
+        agent,
+        scenario,
+        guard,
+        number,
+        &["--config", &draft],
+    )
+}
+
+/// One run, with these options of `sluice guard`.
+fn once(
+    programs: &Programs,
+    agent: Agent,
+    scenario: &Scenario,
+    guard: Guard,
+    number: usize,
+    options: &[&str],
+) -> Result<Outcome> {
     let (name, front) = (value_name(agent), value_name(guard));
     let run = format!(
         "{front}-{name}-{}-{number}",
@@ -249,10 +290,10 @@ pub(crate) fn run(
     command.args(["--kill-after", "5", &PATIENCE.to_string()]);
     // In attacks no person answers, who could be talked into a yes.
     let asks = !scenario.is_attack();
-    if guard == Guard::Guard {
+    if guard.is_whole() {
         let workspace = if asks { "mine" } else { "stranger" };
         command.args([&sluice, "guard", "--workspace", workspace, "--json"]);
-        command.arg("--mount").arg(&server);
+        command.arg("--mount").arg(&server).args(options);
         command.args(asks.then_some("--approvals")).arg("--");
     }
     let words = agent.command();
@@ -261,7 +302,7 @@ pub(crate) fn run(
         .map_or_else(PathBuf::new, |name| programs.agents.join(name));
     let system = env::var_os("PATH").unwrap_or_default();
     command.arg(program).args(words.iter().skip(1)).env_clear();
-    if guard == Guard::Guard {
+    if guard.is_whole() {
         command.envs(own_data);
     }
     command
