@@ -118,10 +118,15 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
             // The program was refused meanwhile; a later answer has no effect.
             () = asked.lapsed() => None,
         };
+        let has_lapsed = confirmed.is_none();
         let answered = confirmed.unwrap_or(Answered::NOT);
         let answered = answered.counted(&view.choices, !view.approvers.is_empty());
         let answer = answered.answer;
-        let word = answered.by.as_ref().map_or(UNANSWERED, |_| answer.name());
+        let word = if has_lapsed {
+            UNANSWERED
+        } else {
+            answer.name()
+        };
         // First the record of what was decided, then the act.
         for event in [answered.event(), event(word)] {
             if let Err(failure) = self.driven.record(event).await {

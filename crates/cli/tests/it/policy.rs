@@ -448,7 +448,7 @@ fn explain_says_who_answered_from_where_or_that_there_was_no_answer() {
         (
             replied("trust", json!("ada"), json!("terminal")),
             answered("no", false),
-            "ada said trust, from terminal",
+            "the user said trust",
         ),
     ] {
         stage.records(&[asked.clone(), reply, answer]);

@@ -147,14 +147,21 @@ impl Desk {
             .notice
             .clone()
             .map(|notice| (notice, new.clone()));
-        let id = blocking(&self.store, move |store| store.ask(&new, asked)).await?;
+        let (desk, store) = (self.me.clone(), Arc::clone(&self.store));
+        // Made with the row, so that one whose asking ends meanwhile does not stay.
+        let mut gone = blocking(&self.store, move |kept| {
+            let id = kept.ask(&new, asked)?;
+            let is_settled = false;
+            Ok(Gone {
+                store,
+                desk,
+                id,
+                is_settled,
+            })
+        })
+        .await?;
+        let id = gone.id;
         let (sender, answer) = oneshot::channel();
-        let mut gone = Gone {
-            store: Arc::clone(&self.store),
-            desk: self,
-            id,
-            is_settled: false,
-        };
         let Some(waiting) = self.register(id, sender) else {
             return Ok(Answered::NOT);
         };
@@ -345,16 +352,18 @@ async fn watch(desk: Weak<Desk>) {
 }
 
 /// Takes a question back that is given up.
-struct Gone<'a> {
+struct Gone {
     store: Arc<store::Desk>,
-    desk: &'a Desk,
+    desk: Weak<Desk>,
     id: QuestionId,
     is_settled: bool,
 }
 
-impl Drop for Gone<'_> {
+impl Drop for Gone {
     fn drop(&mut self) {
-        self.desk.lock().waiting.remove(&self.id);
+        if let Some(desk) = self.desk.upgrade() {
+            desk.lock().waiting.remove(&self.id);
+        }
         if self.is_settled {
             return;
         }

@@ -548,10 +548,11 @@ fn recorded_text(recorded: &Recorded<'_>) -> String {
             let answer = match (recorded.reply, recorded.answer) {
                 (_, Some((OBSERVED, _))) => "--observe let it through".to_owned(),
                 (Some((UNANSWERED, ..)), _) | (None, None) => "there was no answer".to_owned(),
-                (Some((answer, by, from)), _) => {
-                    let by = by.unwrap_or("the user");
-                    let from = from.map(|from| format!(", from {from}"));
-                    format!("{by} said {answer}{}", from.unwrap_or_default())
+                (Some((answer, _, None | Some("terminal"))), _) => {
+                    format!("the user said {answer}")
+                }
+                (Some((answer, by, Some(from))), _) => {
+                    format!("{} said {answer}, from {from}", by.unwrap_or("the user"))
                 }
                 (None, Some((answer, true))) => format!("the user said {answer}"),
                 (None, Some((answer, false))) => format!("the answer was {answer}"),
