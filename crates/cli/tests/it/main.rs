@@ -9,6 +9,7 @@
 mod approve;
 mod apps;
 mod conventions;
+mod desk;
 mod first_run;
 mod gateway;
 mod guard;
