@@ -38,19 +38,29 @@ pub(crate) fn text(sources: &[AnswerSource]) -> String {
     text
 }
 
-/// The first sources, each with its label, and the number of the others.
-fn names<'a>(mut sources: impl Iterator<Item = &'a AnswerSource>) -> Vec<String> {
-    let first = sources.by_ref().take(NAMED);
-    let mut named: Vec<String> = first
-        .map(|one| {
-            let label = escape(&one.label.join(", "));
-            format!("{} ({label})", escape(&one.source.to_string()))
-        })
-        .collect();
-    match sources.count() {
-        0 => {}
-        more => named.push(format!("{more} more")),
+/// The first sources, each with its labels, and the number of the others. A result can have fields with other labels.
+fn names<'a>(sources: impl Iterator<Item = &'a AnswerSource>) -> Vec<String> {
+    let mut all: Vec<(&Source, Vec<&str>)> = Vec::new();
+    for one in sources {
+        let labels = one.label.iter().map(String::as_str);
+        match all.iter_mut().find(|(source, _)| **source == one.source) {
+            Some((_, known)) => {
+                let new: Vec<&str> = labels.filter(|it| !known.contains(it)).collect();
+                known.extend(new);
+            }
+            None => all.push((&one.source, labels.collect())),
+        }
     }
+    let more = all.len().saturating_sub(NAMED);
+    let first = all.iter().take(NAMED).map(|(source, labels)| {
+        format!(
+            "{} ({})",
+            escape(&source.to_string()),
+            escape(&labels.join(", "))
+        )
+    });
+    let mut named: Vec<String> = first.collect();
+    named.extend((more > 0).then(|| format!("{more} more")));
     named
 }
 
@@ -86,6 +96,17 @@ mod tests {
             "(depends on result of read\\n(depends on nothing) (untrusted:email, secret:mail); \
              memory (untrusted:email, secret:mail) and the descriptions of 2 tools)\n\
              (word for word from result of read\\n(depends on nothing): \"take the X3\\u{202e}\\nat once\")\n"
+        );
+    }
+
+    #[test]
+    fn a_result_of_several_labels_is_named_once() {
+        let tool = || source(Source::Tool("list_emails".to_owned()), &[]);
+        let mut sender = tool();
+        sender.label = vec!["untrusted:sender".to_owned(), "secret:mail".to_owned()];
+        assert_eq!(
+            text(&[tool(), sender]),
+            "(depends on result of list_emails (untrusted:email, secret:mail, untrusted:sender))\n"
         );
     }
 
