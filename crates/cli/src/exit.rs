@@ -72,7 +72,7 @@ pub(crate) fn shown(error: &anyhow::Error) -> String {
         return short(&text) + "\n";
     };
     let said: Vec<&str> = said.split("\\n").filter(|it| !it.is_empty()).collect();
-    let mut lines = Lines::new(columns(), true);
+    let mut lines = Lines::new(columns());
     let last = said.iter().skip(said.len().saturating_sub(SAID));
     lines.said_by("app> ", last.map(|line| shortened(&escape(line), LONGEST)));
     let mut shown = format!("{}; it last said:\n{}", short(ours), lines.finish());

@@ -56,7 +56,7 @@ impl<'a> FormDialogue<'a> {
     /// The whole question, without the prompt.
     pub(crate) fn text(&self) -> String {
         let (app, tool) = (self.app(), escape(&self.view.tool));
-        let mut lines = Lines::new(self.columns, true);
+        let mut lines = Lines::new(self.columns);
         lines.own(&format!(
             "The app {app} asks you something while it runs {tool}. These are its words, not Sluice's:"
         ));

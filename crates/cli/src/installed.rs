@@ -196,7 +196,7 @@ fn last_words(registry: Registry, said: &str) -> String {
         Registry::Npm => "npm> ",
         Registry::PyPi => "pip> ",
     };
-    let mut lines = Lines::new(columns(), true);
+    let mut lines = Lines::new(columns());
     lines.said_by(name, said.lines());
     lines.finish()
 }

@@ -138,7 +138,7 @@ pub(crate) fn are_believed(tools: &[ToolDescription]) -> bool {
 /// At most so many lines of a tool's description. Each line of the terminal has the tool's name before it, so that none
 /// looks like words of Sluice.
 pub(crate) fn words(tool: &ToolDescription, most: usize, columns: usize) -> String {
-    let mut lines = Lines::new(columns, true);
+    let mut lines = Lines::new(columns);
     let name = format!("{}> ", shortened(&tool.name, NAME_COLUMNS.min(columns / 2)));
     lines.said_by(&name, tool.description.lines().take(most));
     let more = tool.description.lines().skip(most).count();

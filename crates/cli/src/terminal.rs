@@ -155,7 +155,7 @@ impl Terminal {
 }
 
 /// Reads lines until one is an answer. A terminal that is closed has none.
-async fn typed(mut dialogue: Dialogue<'_>) -> Answered {
+async fn typed(mut dialogue: Dialogue) -> Answered {
     let mut prompt = dialogue.prompt();
     loop {
         let Some(line) = Terminal::line(prompt).await else {

@@ -409,6 +409,14 @@ impl History {
         pieces.any(|piece| piece.is_image && chosen.contains(&piece.number))
     }
 
+    /// The writers of a cause's regions, as far as the rules tell them.
+    pub fn writers(&self, cause: &Cause) -> BTreeSet<&Writer> {
+        let chosen = self.chosen(cause).unwrap_or_default();
+        let pieces = self.own_pieces().flat_map(|(_, pieces)| pieces);
+        let own = pieces.filter(|piece| chosen.contains(&piece.number));
+        own.filter_map(|piece| piece.writer).collect()
+    }
+
     /// The numbers of the pieces of a cause's regions.
     fn chosen(&self, cause: &Cause) -> Option<BTreeSet<usize>> {
         let regions = cause.regions().collect();

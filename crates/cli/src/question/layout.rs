@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthChar;
 const PREFIX: &str = "| ";
 
 /// The indent of quoted text: nothing quoted can begin where Sluice's own words begin.
-const INSET: &str = "  ";
+pub(super) const INSET: &str = "  ";
 
 /// The narrowest terminal that is believed; below it, every layout breaks.
 const NARROWEST: usize = 24;
@@ -24,20 +24,18 @@ const WORD_COLUMNS: usize = 240;
 /// Lines of a block, each with [`PREFIX`], none wider than the terminal. A line that the terminal had to
 /// break itself would continue without the prefix, and foreign text could begin it.
 pub(crate) struct Lines {
-    width: usize,
-    /// Whether nothing may be left out.
-    pub(super) full: bool,
-    text: String,
+    pub(super) width: usize,
+    /// Each with its end.
+    pub(super) lines: Vec<String>,
     /// Whether something was left out.
     pub(super) is_cut: bool,
 }
 
 impl Lines {
-    pub(crate) fn new(columns: usize, full: bool) -> Self {
+    pub(crate) fn new(columns: usize) -> Self {
         Self {
             width: columns.clamp(NARROWEST, WIDEST),
-            full,
-            text: String::new(),
+            lines: Vec::new(),
             is_cut: false,
         }
     }
@@ -49,42 +47,68 @@ impl Lines {
         }
     }
 
-    /// Foreign text that is escaped, in at most so many lines: the first ones and the last one. Returns the number of
-    /// lines.
-    pub(crate) fn quoted(&mut self, text: &str, most: usize) -> usize {
-        // Twice the inset, so that continued lines fit too.
-        let room = self.width - PREFIX.len() - 2 * INSET.len();
-        let lines = wrapped(text, room);
-        let count = lines.len();
-        let hidden = match self.full || count <= most {
-            true => 0..0,
-            // The last line is shown too: what matters may be at the end of a long value.
-            false => most.saturating_sub(1)..count - 1,
-        };
-        let left_out: usize = lines
-            .get(hidden.clone())
-            .unwrap_or_default()
-            .iter()
-            .map(|line| line.chars().count())
-            .sum();
+    /// The same in at most so many lines; an ellipsis says that it goes on.
+    pub(super) fn clipped(&mut self, words: &str, most: usize) {
+        for line in self.first(words, self.width - PREFIX.len(), most) {
+            self.line(&line);
+        }
+    }
+
+    /// Foreign text that is escaped.
+    pub(crate) fn quoted(&mut self, text: &str) {
+        self.sampled(text, usize::MAX);
+    }
+
+    /// The beginning of foreign text that is escaped, in at most so many lines.
+    pub(super) fn sampled(&mut self, text: &str, most: usize) {
+        let lines = self.first(text, self.room(), most);
+        self.put(INSET, &lines);
+    }
+
+    /// Foreign text that is escaped, behind a word of ours.
+    pub(super) fn led(&mut self, word: &str, text: &str) {
+        let lines = self.broken(&format!("{word}{text}"));
+        self.put("", &lines);
+    }
+
+    /// Escaped text in lines, which [`Lines::put`] takes.
+    pub(super) fn broken(&self, text: &str) -> Vec<String> {
+        wrapped(text, self.room())
+    }
+
+    /// Lines of foreign text, the first one behind this, the others further in.
+    pub(super) fn put(&mut self, before: &str, lines: &[String]) {
         for (at, line) in lines.iter().enumerate() {
-            if at == hidden.start && !hidden.is_empty() {
-                self.own(&format!("[{left_out} characters are not shown here]"));
-            }
-            if !hidden.contains(&at) {
-                // Continued lines are indented further than first ones.
-                let further = if at == 0 { "" } else { INSET };
-                self.line(&format!("{INSET}{further}{line}"));
+            match at {
+                0 => self.line(&format!("{before}{line}")),
+                _ => self.line(&format!("{INSET}{INSET}{line}")),
             }
         }
-        self.is_cut |= !hidden.is_empty();
-        count - hidden.len()
+    }
+
+    /// Columns of foreign text: twice the inset, so that continued lines fit too.
+    fn room(&self) -> usize {
+        self.width - PREFIX.len() - 2 * INSET.len()
+    }
+
+    /// Text in its first lines, each of so many columns.
+    fn first(&mut self, text: &str, room: usize, most: usize) -> Vec<String> {
+        let mut lines = wrapped(text, room);
+        if lines.len() > most {
+            self.is_cut = true;
+            let more = lines.split_off(most);
+            if let (Some(last), Some(next)) = (lines.last_mut(), more.first()) {
+                // Both together are wider than the room.
+                *last = shortened(&format!("{last}{next}"), room);
+            }
+        }
+        lines
     }
 
     /// Foreign text in full, in its own lines.
     pub(super) fn paragraphs(&mut self, text: &str) {
         for paragraph in escape_lines(text).replace('\t', "    ").split('\n') {
-            self.quoted(paragraph, usize::MAX);
+            self.quoted(paragraph);
         }
     }
 
@@ -97,25 +121,12 @@ impl Lines {
         }
     }
 
-    /// Foreign text that is escaped, as much of it as fits on one line.
-    pub(crate) fn sampled(&mut self, text: &str) {
-        let room = self.width - PREFIX.len() - INSET.len();
-        if columns(text) <= room {
-            self.quoted(text, usize::MAX);
-            return;
-        }
-        self.is_cut = true;
-        self.line(&format!("{INSET}{}", shortened(text, room)));
-    }
-
     pub(crate) fn finish(self) -> String {
-        self.text
+        self.lines.concat()
     }
 
     fn line(&mut self, line: &str) {
-        self.text.push_str(PREFIX);
-        self.text.push_str(line);
-        self.text.push('\n');
+        self.lines.push(format!("{PREFIX}{line}\n"));
     }
 }
 
@@ -181,7 +192,7 @@ pub(crate) fn shortened(text: &str, room: usize) -> String {
 
 /// Lines of at most so many columns, broken after a space where one is near and anywhere where none is.
 /// Put together they are the text.
-fn wrapped(text: &str, room: usize) -> Vec<String> {
+pub(super) fn wrapped(text: &str, room: usize) -> Vec<String> {
     let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
     for c in text.chars() {
         // A character that is wider than the room gets a line of its own.
@@ -248,9 +259,10 @@ mod tests {
                 prop_assert!(columns(row) <= terminal, "{}", row);
                 prop_assert!(at == 0 || row.starts_with(INSET), "{}", row);
             }
-            let mut block = Lines::new(terminal, false);
+            let mut block = Lines::new(terminal);
             block.own("Our words.");
-            block.quoted(&text, 4);
+            block.sampled(&text, 4);
+            prop_assert!(block.lines.len() <= 5);
             for line in block.finish().lines() {
                 prop_assert!(line.starts_with(PREFIX), "{}", line);
                 prop_assert!(columns(line) <= terminal, "{}", line);

@@ -426,7 +426,8 @@ fn without_a_terminal_a_line_names_what_waits() {
     let asks = ["--on-violation", "ask", "--approval-timeout", "1"];
     let guard = folder.start(&upstream, &asks);
     guard.injected(&guard.url());
-    let expected = ": agent wants to call pay (irreversible). This needs your approval: answer it with `sluice approve`";
+    let expected =
+        ": agent.pay (irreversible) needs your approval: answer it with `sluice approve`";
     assert!(guard.err().contains(expected), "{}", guard.err());
 }
 
@@ -455,8 +456,11 @@ fn without_a_terminal_questions_are_answered_over_http() {
             let going = scope.spawn(|| guard.injected(url));
             let question = question();
             assert_eq!(question["tool"], "pay");
-            let to = json!([{"name": "to", "value": r#""eve""#, "mixed": []}]);
-            assert_eq!(question["shown"]["arguments"], to);
+            let argument = &question["shown"]["arguments"][0];
+            assert_eq!(
+                (&argument["name"], &argument["value"]),
+                (&json!("to"), &json!(r#""eve""#))
+            );
             let at = format!("{desk}/{}", question["id"].as_str().unwrap());
             let decision = json!({"answer": word});
             // The key of the upstream is no token.

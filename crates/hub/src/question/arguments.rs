@@ -28,19 +28,23 @@ pub struct Argument {
 }
 
 impl Argument {
-    /// Its place in a question: first names that mix scripts and addresses, then short values.
-    pub(super) fn rank(&self) -> u8 {
+    /// Its place in a question: first names that mix scripts and addresses, then short words, numbers and dates, and long
+    /// texts. Shorter ones come first, since a text that names an address is longer than the address of a recipient.
+    pub(super) fn rank(&self) -> (u8, usize) {
         let value = self.value.as_str();
         let spaced = value.trim_matches(['"', '[', ']']).contains(' ');
         // A mail address, or a host or path: a dot or slash, and no space within.
         let is_address = value.contains('@') || (value.contains(['.', '/']) && !spaced);
+        let is_word = value.starts_with(['"', '[', '{']) && value.contains(char::is_alphabetic);
         let characters = value.chars().count();
-        match () {
+        let rank = match () {
             () if !self.mixed().is_empty() => 0,
             () if is_address && characters <= ADDRESS => 0,
-            () if characters <= SHORT => 1,
-            () => 2,
-        }
+            () if characters <= SHORT && is_word => 1,
+            () if characters <= SHORT => 2,
+            () => 3,
+        };
+        (rank, characters)
     }
 
     /// The words that look like an address, a host or a name and have letters of several scripts (UTS 39, section 5.1;

@@ -15,7 +15,7 @@ pub use arguments::{Argument, arguments};
 pub use asked::{Asked, Requested};
 pub use shown::{Shown, ShownArgument, ShownCall, ShownChoice, ShownSource, ShownText};
 pub use sources::Sources;
-pub use text::{Contents, Reason, may, with, words};
+pub use text::{Contents, may, with, words};
 pub use view::{
     Assessment, ConnectionView, MessageView, QuestionView, TrustView, TrustedText, WaitingCall,
 };

@@ -4,14 +4,14 @@
 //! escaped.
 
 use std::fmt;
+use std::ops::Range;
 
-use ifc::{Answer, Until};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{Argument, arguments};
-use super::text::{Contents, Reason, words};
-use super::view::{QuestionView, TrustView};
-use crate::trace::Cause;
+use super::text::{Contents, words};
+use super::view::QuestionView;
+use crate::trace::{Cause, Quote};
 
 /// Bytes of all sources that are kept in full. Of later ones the excerpt is kept.
 const SOURCES: usize = 1 << 20;
@@ -34,6 +34,8 @@ pub struct Shown {
     pub arguments: Vec<ShownArgument>,
     /// The text of an answer or a message, or arguments that cannot be read.
     pub text: Option<String>,
+    /// Whether the arguments cannot be read.
+    pub is_unreadable: bool,
     /// The other calls of the step, which `each` allows too.
     pub waiting: Vec<ShownCall>,
     /// The rule that asks.
@@ -48,6 +50,8 @@ pub struct Shown {
     pub reasons: Vec<String>,
     /// What the flow may depend on, the most relevant first.
     pub sources: Vec<ShownSource>,
+    /// "3 tool descriptions (untrusted)", if it may depend on some.
+    pub descriptions: Option<String>,
     /// What else is known, one sentence each.
     pub notes: Vec<String>,
     /// The texts that trust would cover, in full.
@@ -72,6 +76,8 @@ pub struct ShownArgument {
     pub value: String,
     /// Its words that mix scripts, with every character outside ASCII as its number.
     pub mixed: Vec<String>,
+    /// Whether an answer makes it the user's own request or covers it later: it is shown in full before that answer.
+    pub is_covered: bool,
 }
 
 /// Another call of the step.
@@ -92,6 +98,8 @@ pub struct ShownCall {
 pub struct ShownSource {
     /// Where it comes from: `result of read_email`.
     pub source: String,
+    /// Who wrote it, as far as the policy's rules tell.
+    pub writers: Vec<String>,
     /// Its label.
     pub label: Vec<String>,
     /// What comes before the place that has a value of the call.
@@ -139,35 +147,41 @@ impl QuestionView {
             Contents::Text(text) | Contents::Unreadable(text) => (Vec::new(), Some(text)),
             Contents::Nothing => (Vec::new(), None),
         };
-        let reason = |reason| match reason {
-            Reason::Sentence(sentence) => sentence,
-            Reason::Exceeds(begin) => format!("{begin} {}.", self.depends(usize::MAX)),
-        };
-        let meanings = self.meanings(lasts);
+        let own = arguments.into_iter().map(|argument| {
+            let mut endorsed = self.endorses.iter().flatten();
+            let is_covered = endorsed.any(|name| *name == argument.name)
+                || self.bounds.iter().any(|it| it.name == argument.name);
+            ShownArgument::new(argument, is_covered)
+        });
+        let choices = self.choices.iter().map(|answer| ShownChoice {
+            answer: answer.name().to_owned(),
+            words: words(*answer).to_owned(),
+            meaning: self.meaning(*answer, lasts).unwrap_or_default(),
+        });
         let trusted = self.trust.iter().flat_map(|trust| &trust.texts);
         let waiting = self.waiting.iter().map(|call| ShownCall {
             app: call.app.clone(),
             tool: call.tool.clone(),
             arguments: read(&call.arguments),
         });
-        let notes = self.notes().into_iter();
-        let notes = notes.chain(self.endorsement()).chain(self.proposal());
         Shown {
             title: self.title(),
             app: self.app.clone(),
             tool: self.tool.clone(),
             effect: self.effect.to_owned(),
             is_answer: self.is_answer,
-            arguments: arguments.iter().map(ShownArgument::new).collect(),
+            arguments: own.collect(),
             text: text.map(str::to_owned),
+            is_unreadable: matches!(self.contents(), Contents::Unreadable(_)),
             waiting: waiting.collect(),
             rule: self.rule.clone(),
             argument: self.argument.clone(),
             limit: self.limit.clone(),
             excess: self.excess.clone(),
-            reasons: self.reasons().into_iter().map(reason).collect(),
+            reasons: self.reasons(),
             sources: self.shown_sources(),
-            notes: notes.collect(),
+            descriptions: self.sources().descriptions,
+            notes: self.notes(),
             trusted: trusted
                 .map(|text| ShownText {
                     source: text.source.to_string(),
@@ -176,34 +190,14 @@ impl QuestionView {
                 .collect(),
             hosts: self.hosts.clone(),
             instead: self.instead.clone(),
-            choices: self
-                .choices
-                .iter()
-                .map(|it| self.choice(*it, &meanings))
-                .collect(),
+            choices: choices.collect(),
             approvers: self.approvers.clone(),
-        }
-    }
-
-    fn choice(&self, answer: Answer, meanings: &[String]) -> ShownChoice {
-        let prefix = format!("{}: ", answer.name());
-        let own = || meanings.iter().find_map(|it| it.strip_prefix(&prefix));
-        let meaning = match answer {
-            Answer::Trust(until) => self.trust.as_ref().map(|trust| trust.until(until)),
-            Answer::Session => Some(self.for_session()),
-            _ => own().map(str::to_owned),
-        };
-        ShownChoice {
-            answer: answer.name().to_owned(),
-            words: words(answer).to_owned(),
-            meaning: meaning.unwrap_or_default(),
         }
     }
 
     fn shown_sources(&self) -> Vec<ShownSource> {
         let sources = self.sources();
         let all = sources.relevant.iter().chain(&sources.screened_out);
-        let values = values(&self.arguments);
         let mut room = SOURCES;
         let shown = all.map(|(cause, times)| {
             let text = match room.checked_sub(cause.text.len()) {
@@ -214,76 +208,52 @@ impl QuestionView {
                 }
                 _ => &cause.excerpt,
             };
-            ShownSource::new(cause, text, *times, &values)
+            let mut quotes: Vec<&Quote> = cause.quotes.iter().collect();
+            quotes.sort_by_key(|quote| self.place_of(quote));
+            ShownSource::new(cause, text, *times, &quotes)
         });
         shown.collect()
     }
 }
 
-impl TrustView {
-    /// What trust until then allows, as a sentence.
-    fn until(&self, until: Until) -> String {
-        let end = match until {
-            Until::Task => "until your next message",
-            Until::Session => "until the session ends",
-        };
-        format!("{} {end}.", self.covers())
-    }
-}
-
 impl ShownArgument {
-    fn new(argument: &Argument) -> Self {
+    fn new(argument: Argument, is_covered: bool) -> Self {
         Self {
-            name: argument.name.clone(),
-            value: argument.value.clone(),
             mixed: argument.mixed(),
+            name: argument.name,
+            value: argument.value,
+            is_covered,
         }
     }
 }
 
 impl ShownSource {
-    fn new(cause: &Cause, text: &str, times: usize, values: &[String]) -> Self {
-        // A quote has an ellipsis where the text goes on.
-        let quote = cause
-            .quotes
-            .first()
-            .map(|quote| quote.text.trim_matches('…'));
-        let quote =
-            quote.and_then(|quote| Some(text.find(quote)?..text.find(quote)? + quote.len()));
-        let place = quote.map(|quote| {
-            let quoted = text.get(quote.clone()).unwrap_or_default();
-            let within = |value: &String| Some((quoted.find(value.as_str())?, value.len()));
-            // The longest value: a short one may be a part of it.
-            match values
-                .iter()
-                .filter_map(within)
-                .max_by_key(|(_, length)| *length)
-            {
-                Some((at, length)) => quote.start + at..quote.start + at + length,
-                None => quote,
+    /// A text, divided at the first of these values of the call in it.
+    fn new(cause: &Cause, text: &str, times: usize, quotes: &[&Quote]) -> Self {
+        let place = quotes.first().map(|quote| {
+            let (start, end) = (quote.place.start, quote.place.end);
+            // A quote has an ellipsis where the text goes on. It is found only in a text that is kept in full.
+            let words = quote.text.trim_matches('…');
+            let cut = quote.text.len() - quote.text.trim_start_matches('…').len();
+            match text.find(words) {
+                Some(at) => (
+                    text,
+                    at + start.saturating_sub(cut),
+                    at + end.saturating_sub(cut),
+                ),
+                None => (quote.text.as_str(), start, end),
             }
         });
-        let place = place.unwrap_or(text.len()..text.len());
-        let part = |part: Option<&str>| part.unwrap_or_default().to_owned();
-        let (before, text, after) = match place.is_empty() {
-            true => (part(None), part(None), text.to_owned()),
-            false => (
-                part(text.get(..place.start)),
-                part(text.get(place.clone())),
-                part(text.get(place.end..)),
-            ),
-        };
+        let (text, start, end) = place.unwrap_or((text, 0, 0));
+        let part = |range: Range<usize>| text.get(range).unwrap_or_default().to_owned();
         Self {
             source: cause.source.to_string(),
+            writers: cause.writers.clone(),
             label: cause.label.clone(),
-            before,
-            text,
-            after,
-            shared: cause
-                .quotes
-                .iter()
-                .map(|quote| quote.argument.clone())
-                .collect(),
+            before: part(0..start),
+            text: part(start..end),
+            after: part(end..text.len()),
+            shared: quotes.iter().map(|quote| quote.argument.clone()).collect(),
             is_relevant: cause.relevant,
             times,
         }
@@ -292,44 +262,27 @@ impl ShownSource {
 
 /// The arguments of a call. An answer may allow it, so what cannot be read is shown as it is.
 fn read(text: &str) -> Vec<ShownArgument> {
+    let unread = || ShownArgument {
+        value: text.to_owned(),
+        is_covered: true,
+        ..ShownArgument::default()
+    };
     match arguments(text) {
-        Some(arguments) => arguments.iter().map(ShownArgument::new).collect(),
-        None => vec![ShownArgument {
-            value: text.to_owned(),
-            ..ShownArgument::default()
-        }],
+        Some(arguments) => arguments
+            .into_iter()
+            .map(|it| ShownArgument::new(it, true))
+            .collect(),
+        None => vec![unread()],
     }
-}
-
-/// The strings and numbers in the arguments of a call.
-fn values(arguments: &str) -> Vec<String> {
-    fn collect(value: serde_json::Value, all: &mut Vec<String>) {
-        match value {
-            serde_json::Value::String(text) if !text.is_empty() => all.push(text),
-            serde_json::Value::Number(number) => all.push(number.to_string()),
-            serde_json::Value::Array(items) => items.into_iter().for_each(|it| collect(it, all)),
-            serde_json::Value::Object(items) => {
-                items.into_iter().for_each(|(_, it)| collect(it, all));
-            }
-            _ => {}
-        }
-    }
-    let mut all = Vec::new();
-    collect(
-        serde_json::from_str(arguments).unwrap_or_default(),
-        &mut all,
-    );
-    all
 }
 
 #[cfg(test)]
 mod tests {
-    use ifc::{Bounds, Effect, Source};
+    use ifc::{Answer, Bounds, Effect, Source, Until};
     use serde_json::Value;
 
     use super::*;
-    use crate::question::{Assessment, MessageView, TrustedText, WaitingCall};
-    use crate::trace::Quote;
+    use crate::question::{Assessment, MessageView, TrustView, TrustedText, WaitingCall};
 
     /// A text that escaping changes, so that it is seen whether it is raw.
     fn mark(name: &str) -> String {
@@ -346,9 +299,11 @@ mod tests {
             mark(name),
             mark(&format!("value-{name}"))
         );
+        let value = mark(&format!("value-{name}"));
         let quote = Quote {
             argument: mark(&format!("quoted-{name}")),
-            text: format!("…pay {} to…", mark(&format!("value-{name}"))).into(),
+            text: format!("…pay {value} to…").into(),
+            place: "…pay ".len().."…pay ".len() + value.len(),
         };
         Cause {
             region: 0,
@@ -358,6 +313,7 @@ mod tests {
             relevant,
             quotes: vec![quote],
             text: text.into(),
+            writers: marks(["source-writer"]),
         }
     }
 
@@ -469,6 +425,7 @@ mod tests {
             "trusted-source",
             "trusted-value",
             "writer",
+            "source-writer",
             "host",
             "other-app",
             "other-tool",
@@ -487,10 +444,13 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words}: {text}");
         }
-        // Every answer but once and no says what it allows.
+        // Every answer but no says what it allows.
         for choice in &shown.choices {
-            let is_plain = ["once", "no"].contains(&&*choice.answer);
-            assert_eq!(choice.meaning.is_empty(), is_plain, "{choice:?}");
+            assert_eq!(
+                choice.meaning.is_empty(),
+                choice.answer == "no",
+                "{choice:?}"
+            );
         }
         // Sentences are ours: nothing foreign in them steers a terminal.
         let meanings = shown.choices.iter().map(|choice| &choice.meaning);
@@ -510,8 +470,7 @@ mod tests {
         assert_eq!(source.text, mark("value-a"));
         assert_eq!(source.before, format!("{}: pay ", mark("a")));
         assert_eq!(source.after, " to eve");
-        // A value of no argument is shown with the words around it.
-        assert!(other.text.contains("<value-b>") && !other.is_relevant);
+        assert!(other.text == mark("value-b") && !other.is_relevant);
         let whole = format!("{}{}{}", other.before, other.text, other.after);
         assert!(whole.starts_with("<b>") && whole.ends_with("to eve"));
     }

@@ -2,8 +2,10 @@
 
 use ifc::Source;
 
+use super::arguments::Argument;
+use super::text::Contents;
 use super::view::QuestionView;
-use crate::trace::{Cause, escape};
+use crate::trace::{Cause, Quote, escape};
 
 /// The sources of a question.
 #[derive(Debug)]
@@ -26,12 +28,27 @@ impl QuestionView {
         let (causes, doubtful): (Vec<&Cause>, Vec<&Cause>) =
             (self.causes.iter()).partition(|cause| cause.relevant || !cause.quotes.is_empty());
         let (descriptions, mut relevant) = sorted(&causes);
-        relevant.sort_by_key(|(cause, _)| cause.quotes.is_empty());
+        let rank = |cause: &Cause| cause.quotes.iter().map(|it| self.place_of(it)).min();
+        relevant.sort_by_key(|(cause, _)| rank(cause).unwrap_or(usize::MAX));
         Sources {
             relevant,
             screened_out: sorted(&doubtful).1,
             descriptions: (!descriptions.is_empty()).then(|| counted(&descriptions)),
         }
+    }
+}
+
+impl QuestionView {
+    /// The place of the argument of a quotation among the arguments, the most important first.
+    pub(super) fn place_of(&self, quote: &Quote) -> usize {
+        let Contents::Arguments(arguments) = self.contents() else {
+            return 0;
+        };
+        let names = |argument: &Argument| {
+            let rest = quote.argument.strip_prefix(argument.name.as_str());
+            rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+        };
+        arguments.iter().position(names).unwrap_or(arguments.len())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ifc::{Answer, Bound, Direction, Effect, Ran, Stage, Until};
+use ifc::{Answer, Bound, Bounds, Direction, Effect, Ran, Stage, Until};
 
 use super::arguments::{Argument, arguments};
 use super::view::{Assessment, QuestionView, TrustView};
@@ -19,15 +19,6 @@ pub enum Contents<'a> {
     Unreadable(&'a str),
     /// Nothing beside the title.
     Nothing,
-}
-
-/// Why the user is asked.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// A complete sentence: the same call was sent before, or the rule requires approval of every such flow.
-    Sentence(String),
-    /// The flow exceeds the rule's limit. The sentence goes on with the [sources](QuestionView::sources).
-    Exceeds(String),
 }
 
 impl QuestionView {
@@ -57,26 +48,25 @@ impl QuestionView {
                 false => format!(" from {app}"),
             };
             return vec![format!(
-                "The answer{from} contains text that your policy shows only with your approval:"
+                "The answer{from} needs your approval before it is shown:"
             )];
         }
         let mut title = Vec::from_iter(self.waiting());
         title.push(self.message_title().unwrap_or_else(|| {
-            let call = format!("{} ({})", escape(&self.tool), self.effect);
-            let wants = match &self.message {
+            let call = format!("{app}.{} ({})", escape(&self.tool), self.effect);
+            match &self.message {
                 Some(message) => {
                     let from = escape(&message.from);
                     let functionality = escape(&message.functionality);
                     match message.conversed {
                         true => format!(
-                            "{app} wants to call {call}, because {from} asked it for {functionality}"
+                            "{call} needs your approval. {from} asked {app} for {functionality}:"
                         ),
-                        false => format!("{from} asks {app} for {functionality}, by {call}"),
+                        false => format!("{from} asks {app} for {functionality}, by {call}:"),
                     }
                 }
-                None => format!("{app} wants to call {call}"),
-            };
-            format!("{wants}. This needs your approval:")
+                None => format!("{call} needs your approval:"),
+            }
         }));
         title
     }
@@ -124,8 +114,13 @@ impl QuestionView {
         }
         match arguments(&self.arguments) {
             Some(mut arguments) => {
-                // A stable sort: within a rank they stay in the order of the call.
-                arguments.sort_by_key(Argument::rank);
+                // What makes the call the user's own comes before data, which a policy limits by itself.
+                let is_data = |it: &Argument| {
+                    let own = self.endorses.as_ref();
+                    own.is_some_and(|own| !own.contains(&it.name))
+                };
+                arguments
+                    .sort_by_cached_key(|it| (is_data(it) && it.mixed().is_empty(), it.rank()));
                 Contents::Arguments(arguments)
             }
             None if is_message => Contents::Text(&self.arguments),
@@ -133,15 +128,20 @@ impl QuestionView {
         }
     }
 
-    /// Why the user is asked; in some cases for two reasons.
-    #[must_use]
-    pub fn reasons(&self) -> Vec<Reason> {
-        let what = match (self.stage(), self.is_answer) {
+    /// What it is, in a sentence: `call`, `message`, `answer`, `connection`.
+    fn noun(&self) -> &'static str {
+        match (self.stage(), self.is_answer) {
             (Some(_), _) => "message",
             (None, true) => "answer",
             (None, false) if self.connection.is_some() => "connection",
             (None, false) => "call",
-        };
+        }
+    }
+
+    /// Why the user is asked, one sentence each; in some cases for two reasons. Where a limit is exceeded, the
+    /// [sources](QuestionView::sources) belong to it.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<String> {
         let rule = escape(&self.rule);
         let mut reasons = Vec::new();
         if let Some(ran) = self.ran {
@@ -149,7 +149,7 @@ impl QuestionView {
                 Ran::Answered => "has already run in this session",
                 Ran::Unknown => "was already sent in this session; it is unknown whether it ran",
             };
-            reasons.push(Reason::Sentence(format!("! The same call {before}.")));
+            reasons.push(format!("! The same call {before}."));
         }
         if !self.excess.is_empty() {
             let limit = match self.limit.is_empty() {
@@ -157,14 +157,15 @@ impl QuestionView {
                 false => escape(&self.limit.join(", ")),
             };
             let part = match &self.argument {
-                Some(name) => format!("The argument {}", escape(name)),
-                None => format!("This {what}"),
+                Some(name) => format!(" in the argument {}", escape(name)),
+                None => String::new(),
             };
-            let depends = format!("The rule {rule} allows only {limit}. {part} may also depend on");
-            reasons.push(Reason::Exceeds(depends));
+            reasons.push(format!("The rule {rule} allows only {limit}{part}."));
         } else if reasons.is_empty() {
-            let always = format!("The rule {rule} requires approval of every such {what}.");
-            reasons.push(Reason::Sentence(always));
+            let what = self.noun();
+            reasons.push(format!(
+                "The rule {rule} requires approval of every such {what}."
+            ));
         }
         reasons
     }
@@ -178,6 +179,10 @@ impl QuestionView {
             same,
         } = &self.assessment;
         let mut notes = Vec::new();
+        if !self.approvers.is_empty() {
+            let names = escape(&self.approvers.join(" or "));
+            notes.push(format!("! Only {names} may allow it."));
+        }
         let instead = self.instead.iter();
         notes.extend(instead.map(|it| format!("Without approval {}.", escape(it))));
         if *unplanned {
@@ -206,85 +211,91 @@ impl QuestionView {
         notes
     }
 
-    /// What the answers that last longer than once allow, one sentence each, in the words of `sluice permissions list`.
-    /// `lasts` says until when "always" holds.
+    /// What the answers that last longer than once allow, each behind its name.
     pub fn meanings(&self, lasts: impl fmt::Display) -> Vec<String> {
-        let trust = self.trust.iter().flat_map(TrustView::meanings);
-        let always = self.choices.contains(&Answer::Always).then(|| {
-            let covers = &self.covers;
-            let may = match (&self.connection, &self.collaboration) {
-                (Some(to), _) => {
-                    let (app, domain) = (escape(&self.app), escape(&to.domain));
-                    format!("{app} may connect to {domain} {}", with(covers))
-                }
-                (None, Some(it)) => {
-                    let may = may(&it.serves, &it.functionality, it.direction);
-                    format!("{} may {may} {}", escape(&it.asks), with(covers))
-                }
-                (None, None) => {
-                    let (app, tool) = (escape(&self.app), escape(&self.tool));
-                    let (only, covers) = (self.only(), escape(&covers.join(", ")));
-                    format!(
-                        "{app} may call {tool} {only}, also after reading text labelled {covers},"
-                    )
-                }
-            };
-            format!("always: {may} {lasts} (see `sluice permissions`).")
+        let meanings = self.choices.iter().filter_map(|answer| {
+            let meaning = self.meaning(*answer, &lasts)?;
+            Some(format!("{}: {meaning}", answer.name()))
         });
-        let each = (!self.waiting.is_empty()).then(|| {
-            let count = self.waiting.len();
-            let other = if count == 1 { "call" } else { "calls" };
-            format!("each: allows this call and the {count} other {other} above, each once.")
-        });
-        let host = self.choices.contains(&Answer::Host).then(|| {
-            let (app, tool) = (escape(&self.app), escape(&self.tool));
-            let hosts = escape(&self.hosts.join(" and "));
-            let covers = escape(&self.covers.join(", "));
-            format!("host: {app} may call {tool} for any address at {hosts}, also after reading text labelled {covers}, until your next message.")
-        });
-        let lasting = trust.chain(host).chain(always).chain(self.folders());
-        each.into_iter()
-            .chain(lasting)
-            .chain(self.proposal())
-            .collect()
+        meanings.collect()
     }
 
-    /// The answer that covers the other calls of the step. It is suggested only if they can be undone, and `source` never is:
-    /// how many calls and texts there are can be a stranger's choice.
-    pub(super) fn proposal(&self) -> Option<String> {
-        if self.choices.contains(&Answer::Each) && self.effect != Effect::Irreversible.name() {
-            let each = "Suggested: each (the listed calls are asked about for the same reasons).";
-            return Some(each.to_owned());
+    /// What an answer allows beyond this call, in the words of `sluice permissions list`. `lasts` says until when "always"
+    /// holds.
+    pub fn meaning(&self, answer: Answer, lasts: &dyn fmt::Display) -> Option<String> {
+        let trust = |extent: fn(&TrustView, Until) -> String, until| {
+            self.trust.as_ref().map(|trust| extent(trust, until))
+        };
+        match answer {
+            Answer::No => None,
+            Answer::Once => self.endorsement(),
+            Answer::Each => {
+                let count = self.waiting.len();
+                let other = if count == 1 { "call" } else { "calls" };
+                // How many calls there are can be a stranger's choice, so it is suggested only if they can be undone.
+                let suggested = match self.effect != Effect::Irreversible.name() {
+                    true => " Suggested: they are asked about for the same reasons.",
+                    false => "",
+                };
+                Some(format!(
+                    "this call and the {count} other {other} of the same step, each once.{suggested}"
+                ))
+            }
+            Answer::TrustValue => trust(TrustView::value, Until::Task),
+            Answer::Trust(until) => trust(TrustView::meaning, until),
+            Answer::TrustSource => trust(TrustView::source, Until::Task),
+            Answer::Host => {
+                let hosts = escape(&self.hosts.join(" and "));
+                Some(self.may(
+                    &format!("for any address at {hosts}"),
+                    "until your next message",
+                ))
+            }
+            Answer::Session => Some(self.may("with any arguments", "until the session ends")),
+            Answer::Always => Some(self.may(&self.only(&self.bounds), &lasts.to_string())),
+            Answer::AlwaysFolder => Some(match self.bounds.in_folders() {
+                Some(wider) => self.may(&self.only(&wider), &lasts.to_string()),
+                // Of a connection of an agent: in the folder that it works in.
+                None => self.may("", &format!("in this folder, {lasts}")),
+            }),
         }
-        let more = self.trust.as_ref().map_or(0, |trust| trust.more);
-        let texts = if more == 1 { "text" } else { "texts" };
-        let is_choice = self.choices.contains(&Answer::TrustSource) && more > 0;
-        is_choice.then(|| format!("The conversation has {more} more {texts} of this source."))
     }
 
-    /// What an answer for the session allows.
-    pub(super) fn for_session(&self) -> String {
-        let (app, tool) = (escape(&self.app), escape(&self.tool));
-        let may = match (&self.connection, &self.collaboration) {
-            (Some(to), _) => format!("connect to {}", escape(&to.domain)),
-            (None, Some(it)) => may(&it.serves, &it.functionality, it.direction),
-            (None, None) if self.is_answer => "have such answers shown".to_owned(),
-            (None, None) => format!("call {tool}"),
-        };
-        let covers = with(&self.covers);
-        format!("{app} may {may}, {covers} in the way, without approval until the session ends.")
-    }
-
-    /// What allowing the call does beside running it.
-    pub(super) fn endorsement(&self) -> Option<String> {
-        let carried = self.carried()?;
-        let except = match carried.as_slice() {
-            [] => String::new(),
-            names => format!(", except for {}", escape(&names.join(" and "))),
-        };
-        Some(format!(
-            "If you allow this call, it counts as your own request{except}."
-        ))
+    /// What an answer allows to the app: connections to a domain, a collaboration, or calls of the tool.
+    fn may(&self, only: &str, until: &str) -> String {
+        let app = escape(&self.app);
+        match (&self.connection, &self.collaboration) {
+            (Some(to), _) => {
+                let domain = escape(&to.domain);
+                format!(
+                    "{app} may connect to {domain} {} {until}.",
+                    with(&self.covers)
+                )
+            }
+            (None, Some(it)) => {
+                let may = may(&it.serves, &it.functionality, it.direction);
+                format!(
+                    "{} may {may} {} {until}.",
+                    escape(&it.asks),
+                    with(&self.covers)
+                )
+            }
+            (None, None) if self.is_answer => {
+                format!("such answers are shown {} {until}.", with(&self.covers))
+            }
+            (None, None) if self.tool.is_empty() => {
+                format!(
+                    "{app} may get such messages {} {until}.",
+                    with(&self.covers)
+                )
+            }
+            (None, None) => {
+                let (tool, covers) = (escape(&self.tool), escape(&self.covers.join(", ")));
+                format!(
+                    "{app} may call {tool} {only}, also after reading text labelled {covers}, {until}."
+                )
+            }
+        }
     }
 
     /// What the flow depends on, with labels: the `most` most relevant results and messages, and the rest counted.
@@ -310,83 +321,72 @@ impl QuestionView {
         }
     }
 
-    /// The arguments of the calls that "always" covers. The control arguments are shown above, in full.
-    fn only(&self) -> String {
-        let is_bound = |name: &str| self.bounds.iter().any(|bound| bound.name == name);
+    /// The arguments of the calls that a lasting answer covers, in words. The control arguments are shown above, in full.
+    fn only(&self, bounds: &Bounds) -> String {
+        let (below, exact): (Vec<_>, Vec<_>) = bounds.iter().partition(|bound| bound.below);
+        let exact: Vec<&str> = exact.iter().map(|bound| bound.name.as_str()).collect();
+        let below = below.iter().map(|Bound { name, value, .. }| {
+            format!("any {} below \"{}\"", escape(name), escape(value))
+        });
+        let own =
+            (!exact.is_empty()).then(|| format!("exactly this {}", escape(&exact.join(", "))));
+        let own: Vec<String> = below.chain(own).collect();
+        let only = match own.as_slice() {
+            [] => "with no other control argument".to_owned(),
+            own => format!("with {}", own.join(" and ")),
+        };
         let all = arguments(&self.arguments).unwrap_or_default();
         let names = all.iter().map(|argument| argument.name.as_str());
-        let (bound, free): (Vec<&str>, Vec<&str>) = names.partition(|name| is_bound(name));
-        let only = match bound.is_empty() {
-            true => "with no other control argument".to_owned(),
-            false => format!("with exactly this {}", escape(&bound.join(", "))),
-        };
-        match free.is_empty() {
-            true => only,
-            false => format!("{only} (any {} within its limit)", escape(&free.join(", "))),
+        let free = names.filter(|name| bounds.iter().all(|bound| bound.name != *name));
+        match free.collect::<Vec<_>>().as_slice() {
+            [] => only,
+            free => format!("{only} (any {} within its limit)", escape(&free.join(", "))),
         }
     }
 
-    /// What "always-folder" covers beyond "always".
-    fn folders(&self) -> Option<String> {
-        let is_offered = self.choices.contains(&Answer::AlwaysFolder);
-        let wider = self.bounds.in_folders().filter(|_| is_offered)?;
-        let folders = wider.iter().filter(|bound| bound.below);
-        let folders = folders.map(|Bound { name, value, .. }| {
-            format!("any {} below \"{}\"", escape(&name), escape(&value))
-        });
-        let folders: Vec<String> = folders.collect();
-        Some(format!(
-            "always-folder: the same with {}.",
-            folders.join(" and ")
-        ))
-    }
-
-    /// The names of the arguments that remain data, where allowing the call makes it the user's own request.
-    #[must_use]
-    pub fn carried(&self) -> Option<Vec<String>> {
+    /// What allowing the call does beside running it.
+    fn endorsement(&self) -> Option<String> {
         let read = self.endorses.as_ref()?;
-        let carried = arguments(&self.arguments).unwrap_or_default().into_iter();
-        let carried = carried.map(|argument| argument.name);
-        Some(carried.filter(|name| !read.contains(name)).collect())
+        let all = arguments(&self.arguments).unwrap_or_default().into_iter();
+        let carried = all.map(|argument| argument.name);
+        let carried: Vec<String> = carried.filter(|name| !read.contains(name)).collect();
+        let except = match carried.as_slice() {
+            [] => String::new(),
+            names => format!(", except for {}", escape(&names.join(" and "))),
+        };
+        Some(format!(
+            "this call, which then counts as your own request{except}."
+        ))
     }
 }
 
 impl TrustView {
-    /// What each scope of trust allows.
-    fn meanings(&self) -> Vec<String> {
-        let app = escape(&self.app);
-        let quoted = |all: &[String]| {
-            let all = all.iter().map(|one| format!("\"{}\"", escape(one)));
-            all.collect::<Vec<_>>().join(", ")
+    fn value(&self, _: Until) -> String {
+        let (app, values) = (escape(&self.app), quoted(&self.values));
+        let what = if self.values.len() == 1 {
+            "value"
+        } else {
+            "values"
         };
-        let value = (!self.values.is_empty()).then(|| {
-            let values = quoted(&self.values);
-            let what = if self.values.len() == 1 { "value" } else { "values" };
-            format!("value: {app} may use the {what} {values} until your next message, and nothing else of the text.")
-        });
-        let source = (!self.writers.is_empty()).then(|| {
-            let but = match self.effect {
-                Effect::Irreversible => ", but no other irreversible action",
-                Effect::Write => ", but nothing irreversible",
-                _ => ", as long as it only reads",
-            };
-            let writers = quoted(&self.writers);
-            format!("source: the same for all text of {writers}, also text that is read later{but}, until your next message.")
-        });
-        value
-            .into_iter()
-            .chain([self.meaning()])
-            .chain(source)
-            .collect()
+        format!(
+            "{app} may use the {what} {values} until your next message, and nothing else of the text."
+        )
     }
 
-    fn meaning(&self) -> String {
-        let covers = self.covers();
-        format!("trust: {covers} until your next message (trust-session: until the session ends).")
+    fn source(&self, _: Until) -> String {
+        let but = match self.effect {
+            Effect::Irreversible => "with no irreversible action but this one",
+            Effect::Write => "except irreversible actions",
+            _ => "as long as it only reads",
+        };
+        let (app, writers, more) = (escape(&self.app), quoted(&self.writers), self.more);
+        let texts = if more == 1 { "text" } else { "texts" };
+        format!(
+            "{app} may do anything that text of {writers} asks ({more} more {texts} so far), also text that is read later, {but}, until your next message."
+        )
     }
 
-    /// What trust in the texts allows, without its end.
-    pub(super) fn covers(&self) -> String {
+    fn meaning(&self, until: Until) -> String {
         let texts = match self.texts.len() {
             1 => "this text asks",
             _ => "these texts ask",
@@ -398,11 +398,21 @@ impl TrustView {
             Effect::Write => "except irreversible actions",
             _ => "as long as it only reads",
         };
+        let until = match until {
+            Until::Task => "until your next message",
+            Until::Session => "until the session ends",
+        };
         format!(
-            "{} may do anything that {texts}, {worst}, without approval",
+            "{} may do anything that {texts}, {worst}, {until}.",
             escape(&self.app)
         )
     }
+}
+
+/// Foreign words in a sentence.
+fn quoted(all: &[String]) -> String {
+    let all = all.iter().map(|one| format!("\"{}\"", escape(one)));
+    all.collect::<Vec<_>>().join(", ")
 }
 
 /// What an answer is called.

@@ -1,6 +1,7 @@
 //! What events are made of, each from the type of the core that it says.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::time::Duration;
 
 use ifc::{Delivery, Lattice, RegionRef, Release, Source};
@@ -136,6 +137,9 @@ pub struct Cause {
     /// For the user's question alone: its text, as far as a question shows it. Empty for descriptions of tools.
     #[serde(skip)]
     pub text: Text,
+    /// For the user's question alone: its writers, as far as the rules tell them.
+    #[serde(skip)]
+    pub writers: Vec<String>,
 }
 
 /// A value of a call that occurs in a text.
@@ -145,6 +149,9 @@ pub struct Quote {
     pub argument: String,
     /// The value, word for word, with the text around it.
     pub text: Text,
+    /// For the user's question alone: where the value is in it, in bytes.
+    #[serde(skip)]
+    pub place: Range<usize>,
 }
 
 /// Traces say only what is not.
@@ -168,6 +175,7 @@ impl Cause {
             relevant: cause.relevant,
             quotes: Vec::new(),
             text: Text::default(),
+            writers: Vec::new(),
         };
         causes.iter().map(one).collect()
     }

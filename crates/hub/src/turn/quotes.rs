@@ -4,6 +4,7 @@
 //! shows these texts first.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use ifc::{
     Call, Flow, History, Lattice, Prompt, PromptMessage, Question, RegionId, Sink, Source, redact,
@@ -23,8 +24,8 @@ const MIN_CHARS: usize = 3;
 const MAX_BYTES: usize = 4 << 20;
 
 /// Characters of a quotation before the value, and in all.
-const BEFORE: usize = 24;
-const EXCERPT: usize = 100;
+const BEFORE: usize = 40;
+const EXCERPT: usize = 140;
 
 /// Bytes of a text that the user can have shown: some hundred lines.
 const SHOWN: usize = 32 << 10;
@@ -60,6 +61,8 @@ pub(super) fn causes<F: Flow>(
                 text += &format!(" … [{more} more bytes are not shown]");
             }
             shown.text = text.into();
+            let writers = history.writers(cause).into_iter();
+            shown.writers = writers.map(ToString::to_string).collect();
         }
     }
     let Sink::Call(call) = question.flow().sink() else {
@@ -82,11 +85,12 @@ pub(super) fn causes<F: Flow>(
             for value in &values {
                 let is_new = |quote: &Quote| quote.argument != value.argument;
                 if shown.quotes.iter().all(is_new)
-                    && let Some(excerpt) = value.within(text)
+                    && let Some((excerpt, place)) = value.within(text)
                 {
                     shown.quotes.push(Quote {
                         argument: value.argument.clone(),
                         text: excerpt.into(),
+                        place,
                     });
                 }
             }
@@ -161,14 +165,17 @@ impl Value {
         })
     }
 
-    /// The value in a text with the text around it; of a long one, the part that the text contains in some form.
-    fn within(&self, text: &str) -> Option<String> {
+    /// The value in a text with the text around it, and its place there; of a long one, the part that the text contains in
+    /// some form.
+    fn within(&self, text: &str) -> Option<(String, Range<usize>)> {
         let mut forms = self.forms.iter();
-        let whole = forms.find_map(|form| place(text, form));
-        whole.map(|at| excerpt(text, at)).or_else(|| {
-            let part = self.parts.within(text).into_iter().next()?;
-            Some(excerpt(self.text.get(part)?, 0))
-        })
+        let whole = forms.find_map(|form| Some((place(text, form)?, form.len())));
+        whole
+            .map(|(at, length)| excerpt(text, at, length))
+            .or_else(|| {
+                let part = self.text.get(self.parts.within(text).into_iter().next()?)?;
+                Some(excerpt(part, 0, part.len()))
+            })
     }
 }
 
@@ -185,19 +192,21 @@ fn place(text: &str, value: &str) -> Option<usize> {
     })
 }
 
-/// The text around a place of it.
-fn excerpt(text: &str, at: usize) -> String {
+/// The text around a place of it, and where the place is in that.
+fn excerpt(text: &str, at: usize, length: usize) -> (String, Range<usize>) {
     let (before, from) = text.split_at(at);
     let start = before.char_indices().rev().take(BEFORE).last();
     let start = start.map_or(at, |(start, _)| start);
     let kept = before.get(start..).unwrap_or_default();
     let mut chars = kept.chars().chain(from.chars());
     let mut excerpt = String::from(if start > 0 { "…" } else { "" });
+    let begin = excerpt.len() + kept.len();
     excerpt.extend(chars.by_ref().take(EXCERPT));
+    let end = excerpt.len().min(begin + length);
     if chars.next().is_some() {
         excerpt.push('…');
     }
-    excerpt
+    (excerpt, begin..end)
 }
 
 #[cfg(test)]
@@ -212,10 +221,13 @@ mod tests {
         assert_eq!(place("steve@evil.example", "eve@evil.example"), None);
         let long = format!("{}IBAN{}", "ä ".repeat(100), " ö".repeat(100));
         let at = place(&long, "IBAN").unwrap();
-        let shown = excerpt(&long, at);
+        let (shown, place) = excerpt(&long, at, 4);
         assert!(shown.starts_with('…') && shown.ends_with('…'), "{shown}");
         assert_eq!(shown.chars().count(), EXCERPT + 2);
-        assert_eq!(excerpt("IBAN", 0), "IBAN");
+        assert_eq!(&shown[place], "IBAN");
+        assert_eq!(excerpt("IBAN", 0, 4), ("IBAN".to_owned(), 0..4));
+        let (shown, place) = excerpt(&long, at, long.len() - at);
+        assert_eq!(shown.len() - '…'.len_utf8(), place.end);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use hub::question::{Contents, QuestionView, Reason};
+use hub::question::{Contents, QuestionView};
 use hub::trace::escape;
 use ifc::{Answer, Lattice, Question, Sink};
 use serde_json::{Value, json};
@@ -216,10 +216,10 @@ fn words(view: &QuestionView) -> Option<String> {
         Contents::Nothing => {}
     }
     for reason in view.reasons() {
-        let _ = match reason {
-            Reason::Sentence(sentence) => write!(text, "\n{sentence}"),
-            Reason::Exceeds(begin) => write!(text, "\n{begin} {}.", view.depends(MAX_SOURCES)),
-        };
+        let _ = write!(text, "\n{reason}");
+    }
+    if !view.excess.is_empty() {
+        let _ = write!(text, "\nIt may depend on {}.", view.depends(MAX_SOURCES));
     }
     for more in view.meanings("until you revoke it") {
         let _ = write!(text, "\n{more}");

@@ -142,8 +142,8 @@ fn a_sitting_over_three_apps() {
         &chat,
         &[
             ("> ", &format!("{QUERY}\r")),
-            ("Allow once, for this session, deny", "session\r"),
-            ("Allow once", "o\r"),
+            (", session, ", "session\r"),
+            ("[o once", "o\r"),
             ("written to Ben.", ""),
             ("> ", END),
         ],

@@ -110,6 +110,13 @@ impl Terminal {
             .unwrap();
     }
 
+    /// Waits for a question, and has all of it shown.
+    pub(crate) fn show_all(&mut self) {
+        self.wait_for(", default deny] ");
+        self.type_line("s\r");
+        self.wait_for(", default deny] ");
+    }
+
     fn keep(&mut self, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
         self.shown.push_str(&text);
@@ -140,7 +147,7 @@ fn once_allows_this_call_and_only_this_call() {
     let stage = Stage::new();
     let mut terminal = Terminal::open(&stage);
     terminal.wait_for("send_email");
-    terminal.wait_for(", default deny] ");
+    terminal.show_all();
     terminal.type_line("once\r");
     terminal.wait_for("delete_email");
     terminal.wait_for(", default deny] ");

@@ -162,7 +162,7 @@ pub(crate) fn unfit(wish: &Wish) -> Option<String> {
 
 /// Whether the user agrees that these commands, which another program's file names, are fetched and started.
 fn may_start(new: &[&Wish], how: &How) -> bool {
-    let mut lines = Lines::new(columns(), true);
+    let mut lines = Lines::new(columns());
     for wish in new {
         let mut text = wish.url.clone().unwrap_or(shell::command(&wish.command));
         // An error is reported when it is added.

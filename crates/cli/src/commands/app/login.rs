@@ -217,11 +217,11 @@ fn may_be_for(server: &WebUrl, resource: &str) -> Result<bool> {
     if bare(resource) == bare(own.as_str()) {
         return Ok(true);
     }
-    let mut lines = Lines::new(columns(), true);
+    let mut lines = Lines::new(columns());
     lines.own(&format!(
         "{own} asks for a token that is valid for more than itself:"
     ));
-    lines.quoted(resource, usize::MAX);
+    lines.quoted(resource);
     say(&lines.finish());
     if !Terminal::attended() {
         bail!("no request was sent for it; log in at a terminal, where you can agree to it");
@@ -334,9 +334,9 @@ fn issuer(args: &Login, server: &WebUrl, found: &Discovery) -> Result<Option<Web
 /// The question about an authorization server. Its address is foreign text and may be longer than a line.
 fn said_to_be(server: &WebUrl, issuer: &WebUrl, columns: usize) -> String {
     let origin = server.origin();
-    let mut lines = Lines::new(columns, true);
+    let mut lines = Lines::new(columns);
     lines.own(&format!("{origin} names this authorization server:"));
-    lines.quoted(issuer.as_str(), usize::MAX);
+    lines.quoted(issuer.as_str());
     if !issuer.is_same_site(server) {
         lines.own(&format!(
             "! It is another site. Its token is sent to {origin}, which can then do everything that you allow there."
@@ -355,11 +355,11 @@ fn may_give_out(args: &Login, issuer: &WebUrl, host: &Origin) -> Result<bool> {
             false => bail!("the tokens of {issuer} come from {host}, not from {named}"),
         };
     }
-    let mut lines = Lines::new(columns(), true);
+    let mut lines = Lines::new(columns());
     lines.own(&format!(
         "{issuer} names another host for its tokens. That host could use your login:"
     ));
-    lines.quoted(host.as_str(), usize::MAX);
+    lines.quoted(host.as_str());
     say(&lines.finish());
     if !Terminal::attended() {
         bail!("nothing was sent there; without a terminal, add --tokens-at {host}");
@@ -384,7 +384,7 @@ fn show(args: &Login, page: &WebUrl, scopes: &[String]) -> std::io::Result<()> {
 
 /// The scopes, which are foreign text: each line has the host before it, so that none looks like words of Sluice.
 fn asked_for(host: &str, scopes: &[String], columns: usize) -> String {
-    let mut lines = Lines::new(columns, true);
+    let mut lines = Lines::new(columns);
     lines.own("The login asks for:");
     let name = format!("{}> ", shortened(host, columns / 2));
     lines.said_by(&name, scopes);

@@ -86,13 +86,13 @@ fn a_call_of_the_user_passes_the_same_door() {
     let (code, text, shown) = call(&stage, &ask[3..]);
     assert!(code == 3 && text.is_empty(), "{shown}");
     assert!(
-        shown.contains("| server wants to call look (irreversible)"),
+        shown.contains("| server.look (irreversible) needs your approval:"),
         "{shown}"
     );
     for (answer, expected) in [("o", 0), ("d", 3)] {
         let (code, shown) = at_terminal(&stage.command(&ask), &[answer], |_| {});
         assert!(
-            code == expected && shown.contains("server wants to call look"),
+            code == expected && shown.contains("server.look (irreversible)"),
             "{shown}"
         );
         assert_eq!(shown.contains("\"from\":\"eve\""), expected == 0, "{shown}");

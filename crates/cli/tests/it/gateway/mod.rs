@@ -310,7 +310,7 @@ fn the_client_asks_its_user_and_a_program_is_none() {
         client.request("tools/call", &call);
         let words = answer(&mut client, after, &result);
         for part in [
-            "mail wants to call send (write)",
+            "mail.send (write) needs your approval:",
             "eve@evil.example",
             "result of mail__inbox (untrusted)",
         ] {
