@@ -46,7 +46,7 @@ struct Waiting {
 impl Notices {
     /// Those of `[desk]`; `None` if it names none. An address that cannot be used is a line, and is not told.
     pub(crate) fn of(desk: &DeskSettings) -> Option<Arc<dyn Notice>> {
-        let hook = desk.webhook.as_ref().map(|webhook| Hook::new(webhook));
+        let hook = desk.webhook.as_ref().map(Hook::new);
         let hook = hook.transpose().unwrap_or_else(|error| {
             message(&format!("note: the webhook is not told: {error:#}"));
             None

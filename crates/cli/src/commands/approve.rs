@@ -128,13 +128,17 @@ impl Approver {
     async fn list(&self, as_json: bool, wait: bool, session: Option<&str>) -> Result<Exit> {
         let is_of = |it: &KeptQuestion| session.is_none_or(|own| it.question.session == own);
         let (all, unreadable) = loop {
+            let version = self.desk.version()?;
             let found = self.desk.waiting(now())?;
             let mut all = found.all;
             all.retain(|question| self.may_see(question) && is_of(question));
             if !wait || !all.is_empty() {
                 break (all, found.unreadable);
             }
-            tokio::time::sleep(LOOK).await;
+            // Not the questions themselves, which may be large.
+            while self.desk.version()? == version {
+                tokio::time::sleep(LOOK).await;
+            }
         };
         if all.is_empty() && !as_json {
             say("no question waits\n");

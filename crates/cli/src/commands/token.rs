@@ -114,39 +114,38 @@ pub(crate) fn without_token(config: &Config) -> Result<Vec<Diagnostic>> {
         let others = app.rules.other_tools.iter();
         app.rules.tools.values().chain(others)
     });
-    let mut named = tools.filter_map(|rule| Some((rule.approvers.as_ref()?, rule.place.as_ref()?)));
-    let mut named: Vec<_> = named.by_ref().collect();
-    // Only then: it makes the file.
-    let tokens = match named.is_empty() {
-        true => return Ok(Vec::new()),
-        false => open()?.tokens()?,
+    let named = tools.filter_map(|rule| Some((rule.approvers.as_ref()?, rule.place.as_ref()?)));
+    let named: Vec<(&Arc<[String]>, &Place)> = named.collect();
+    if named.is_empty() {
+        // To look for tokens would make their file.
+        return Ok(Vec::new());
+    }
+    let tokens = open()?.tokens()?;
+    let cannot_answer = |name: &&String| {
+        let counts = |it: &KeptToken| it.name == **name && it.expires.is_none_or(|end| now() < end);
+        **name != os_user::name() && !tokens.iter().any(counts)
     };
-    let can_answer = |name: &String| {
-        let mut counting = tokens
-            .iter()
-            .filter(|it| it.expires.is_none_or(|end| now() < end));
-        *name == os_user::name() || counting.any(|token| token.name == *name)
-    };
-    named.retain(|(names, _)| !names.iter().all(can_answer));
     let warning = |(names, place): (&Arc<[String]>, &Place)| {
         let missing: Vec<&str> = names
             .iter()
-            .filter(|it| !can_answer(it))
+            .filter(cannot_answer)
             .map(String::as_str)
             .collect();
-        let missing = missing.join(", ");
-        Diagnostic {
+        (!missing.is_empty()).then(|| Diagnostic {
             severity: Severity::Warning,
             file: place.file.clone(),
             line: place.line,
             column: 1,
-            message: format!("of the approvers {missing} cannot answer: there is no token"),
+            message: format!(
+                "of the approvers {} cannot answer: there is no token",
+                missing.join(", ")
+            ),
             help: Some("make one with `sluice token new NAME`".to_owned()),
             excerpt: String::new(),
             width: 1,
-        }
+        })
     };
-    Ok(named.into_iter().map(warning).collect())
+    Ok(named.into_iter().filter_map(warning).collect())
 }
 
 /// Whether a person is there: a program that runs as the user, such as an agent with a shell, has no terminal as a rule. It

@@ -1,5 +1,4 @@
 //! `[desk]`, and who may answer a question.
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::io;
 use std::path::Path;

@@ -261,7 +261,12 @@ fn check(loaded: &Loaded, as_json: bool) -> Result<Exit> {
     for note in &config.notes {
         message(&format!("note: {note}"));
     }
-    let warnings: Vec<Diagnostic> = without_token(config)?;
+    let warnings = without_token(config).unwrap_or_else(|error| {
+        message(&format!(
+            "note: the tokens of approvers are not checked: {error:#}"
+        ));
+        Vec::new()
+    });
     let warnings: Vec<&Diagnostic> = config.warnings.iter().chain(&warnings).collect();
     for warning in &warnings {
         match as_json {
