@@ -197,6 +197,7 @@ pub(super) fn question(tool: &str) -> NewQuestion {
             name: text("to"),
             value: text("\"p\u{430}ul@heron.example\" <b onclick=\"x\">\u{202e}"),
             mixed: vec![text("p\u{430}ul")],
+            ..ShownArgument::default()
         }],
         waiting: vec![ShownCall {
             app: text("mail"),
