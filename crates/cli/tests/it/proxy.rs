@@ -553,7 +553,7 @@ fn a_first_run_blocks_nothing_and_ends_with_a_draft() {
         "{out}{err}"
     );
     assert!(out.contains("context.arguments.to == \"eve\""), "{out}");
-    // A draft never replaces one.
+    // A draft never replaces a file.
     let mut guard = observe(&["--json"]);
     guard.wait_for(|out, _| out.contains("listening").then_some(()));
     guard.interrupt();
@@ -564,7 +564,7 @@ fn a_first_run_blocks_nothing_and_ends_with_a_draft() {
     let mut guard = observe(&["--draft", "sluice.observed.toml"]);
     let (code, err) = guard.end();
     assert!(
-        code == Some(1) && err.contains("never replaces a file"),
+        code == Some(1) && err.contains("never replaces one"),
         "{err}"
     );
 }
