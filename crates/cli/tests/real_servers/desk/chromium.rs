@@ -315,11 +315,11 @@ impl Page {
         self.call("Emulation.setScriptExecutionDisabled", params);
     }
 
-    /// Writes all of the page into a file.
-    pub(crate) fn screenshot(&self, width: u32, file: &Path) {
+    /// Writes all of the page into a file, or its beginning.
+    pub(crate) fn screenshot(&self, width: u32, most: u64, file: &Path) {
         self.size(width, 500);
         let height = self.evaluate("document.documentElement.scrollHeight");
-        self.size(width, height.as_u64().unwrap().min(1400) as u32);
+        self.size(width, height.as_u64().unwrap().min(most) as u32);
         let image = self.call("Page.captureScreenshot", json!({ "format": "png" }));
         let image = STANDARD.decode(image["data"].as_str().unwrap()).unwrap();
         std::fs::write(file, image).unwrap();

@@ -208,6 +208,13 @@ fn screenshots_are_of_real_questions() {
     ] {
         page.scheme(scheme);
         page.open(&format!("{}{path}", stage.url));
-        page.screenshot(width, &folder.join(format!("{name}.png")));
+        page.screenshot(width, 1400, &folder.join(format!("{name}.png")));
     }
+    page.scheme("light");
+    page.size(1000, 700);
+    page.open(&format!("{}{of_question}", stage.url));
+    page.loading(|page| page.tap("button", "Allow once"));
+    page.open(&format!("{}/sessions", stage.url));
+    page.loading(|page| page.tap("main a", "proxy"));
+    page.screenshot(1000, 900, &folder.join("session.png"));
 }
