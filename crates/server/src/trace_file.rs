@@ -256,8 +256,6 @@ pub struct TracePart {
     pub start_ms: u64,
     /// The conversations of the trace in the order of their first records, at most [`TracePart::CONVERSATIONS`].
     pub conversations: Vec<String>,
-    /// Bytes of the trace.
-    pub bytes: u64,
 }
 
 impl TracePart {
@@ -287,7 +285,7 @@ impl TracePart {
         let (mut part, mut start) = (Self::default(), None);
         let mut numbers = HashMap::new();
         // The number, place and length of each line that counts.
-        let mut lines = Vec::new();
+        let (mut lines, mut place) = (Vec::new(), 0);
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
@@ -310,9 +308,9 @@ impl TracePart {
                 (wanted, Some(_)) => of.and_then(|name| numbers.get(name)).copied() == wanted,
             };
             if counts {
-                lines.push((number, part.bytes, length));
+                lines.push((number, place, length));
             }
-            part.bytes = part.bytes.saturating_add(length as u64);
+            place += length as u64;
         }
         part.start_ms = start.unwrap_or_default();
         part.pages = lines.len().div_ceil(most.max(1)).max(1);

@@ -16,8 +16,11 @@ use crate::commands::token;
 use crate::exit::Exit;
 use crate::interrupts::interrupts;
 use crate::json_lines::print_json;
+use crate::place::ConfigFile;
 use crate::terminal::{message, say};
 use crate::{os_user, paths};
+
+mod overview;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -40,6 +43,8 @@ pub(crate) struct Desk {
     /// Print a line of JSON: the addresses of the page and of a login (`null` without a terminal).
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    file: ConfigFile,
 }
 
 fn host_name(text: &str) -> Result<String, String> {
@@ -55,6 +60,7 @@ pub(crate) async fn desk(args: Desk) -> Result<Exit> {
         address: args.listen,
         hosts: args.host,
         user: os_user::name(),
+        overview: Some(overview::overview(args.file)),
         report: message,
     };
     let page = Page::bind(setup).await?;

@@ -333,7 +333,7 @@ fn ids(ids: &[EntryId]) -> String {
 }
 
 /// The speaker or the kind, and the text.
-fn said(content: &Content) -> (&'static str, String) {
+pub(crate) fn said(content: &Content) -> (&'static str, String) {
     match content {
         Content::Interaction { speaker, text } => match speaker {
             Speaker::User => ("user", text.clone()),

@@ -73,20 +73,12 @@ fn list(config: &Config, as_json: bool) -> Result<Exit> {
 }
 
 fn line(kept: &Kept) -> String {
-    let until = kept.expires.map(|end| format!("  until {}", minute(end)));
-    let scripts = if kept.scripts { "  in scripts too" } else { "" };
-    format!(
-        "{}  {}{scripts}  since {}{}{}",
-        kept.id,
-        what(&kept.action, &kept.taints),
-        minute(kept.granted),
-        until.unwrap_or_default(),
-        standing(&kept.standing)
-    )
+    let what = what(&kept.action, &kept.taints);
+    format!("{}  {what}  {}", kept.id, standing(kept))
 }
 
 /// The permitted action, with its taints; a choice among apps has none.
-fn what(action: &Action, taints: &[String]) -> String {
+pub(crate) fn what(action: &Action, taints: &[String]) -> String {
     match action {
         Action::Tool {
             app,
@@ -146,8 +138,13 @@ fn covered(bounds: &Bounds) -> String {
     }
 }
 
-fn standing(standing: &Standing) -> String {
-    match standing {
+/// Where and how long a permission counts, and why it does not.
+pub(crate) fn standing(kept: &Kept) -> String {
+    let scripts = if kept.scripts { "in scripts too  " } else { "" };
+    let since = minute(kept.granted);
+    let until = kept.expires.map(|end| format!("  until {}", minute(end)));
+    let until = until.unwrap_or_default();
+    let why = match &kept.standing {
         Standing::Valid => String::new(),
         Standing::Expired => "  EXPIRED".to_owned(),
         Standing::AppsChanged(apps) => {
@@ -157,7 +154,8 @@ fn standing(standing: &Standing) -> String {
         }
         Standing::TaintsChanged => "  VOID: the lattice has other taints since".to_owned(),
         Standing::NotYet => "  VOID: it was given later than now; check the clock".to_owned(),
-    }
+    };
+    format!("{scripts}since {since}{until}{why}")
 }
 
 /// Revokes by ids alone. The configuration may have mistakes or be untrusted, and a permission may be unreadable, while a

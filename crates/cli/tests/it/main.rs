@@ -10,6 +10,7 @@ mod approve;
 mod apps;
 mod conventions;
 mod desk;
+mod desk_views;
 mod first_run;
 mod gateway;
 mod guard;

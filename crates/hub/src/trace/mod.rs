@@ -17,7 +17,7 @@ pub use escape::{escape, escape_lines};
 pub use event::{Event, MessageKind, UNANSWERED};
 pub use parts::{AnswerSource, Call, Cause, Flow, Message, Names, Quote, Recalled, Score, Usage};
 pub use saliency::saliency;
-pub use show::show;
+pub use show::{is_label, says_nothing, show};
 pub use text::Text;
 
 /// The format's version, in every record.

@@ -38,7 +38,7 @@ pub fn show(record: &Record, start_ms: u64) -> String {
                 let values = values.iter().map(|value| shown(name, value));
                 more.extend(values.map(|value| format!("\n{:INSET$}{name}: {value}", "")));
             }
-            value if is_empty(name, value) => {}
+            value if says_nothing(name, value) => {}
             value => line.push(format!("{} {}", name.replace('_', " "), shown(name, value))),
         }
     }
@@ -66,7 +66,7 @@ fn shown(name: &str, value: &Value) -> String {
         Value::Object(members) => {
             let members = members
                 .iter()
-                .filter(|(name, value)| !is_empty(name, value));
+                .filter(|(name, value)| !says_nothing(name, value));
             let members =
                 members.map(|(name, value)| format!("{} {}", safe(name), shown(name, value)));
             members.collect::<Vec<_>>().join(", ")
@@ -75,8 +75,8 @@ fn shown(name: &str, value: &Value) -> String {
     }
 }
 
-/// Whether a member says nothing. An empty label does.
-fn is_empty(name: &str, value: &Value) -> bool {
+/// Whether a member of an event says nothing. An empty label does.
+pub fn says_nothing(name: &str, value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
         Value::Array(values) => values.is_empty() && !is_label(name),
@@ -86,7 +86,8 @@ fn is_empty(name: &str, value: &Value) -> bool {
     }
 }
 
-fn is_label(name: &str) -> bool {
+/// Whether a member of an event is a label, by its name.
+pub fn is_label(name: &str) -> bool {
     matches!(
         name,
         "label" | "limit" | "excess" | "before" | "after" | "above"

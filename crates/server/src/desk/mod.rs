@@ -7,7 +7,10 @@ mod api;
 mod approver;
 mod front;
 pub mod page;
+mod views;
 
 pub use api::{router, shown};
 pub use approver::{Answered, Approver, DropCalls};
 pub use front::{Desk, DeskSetup, Notice, fresh_token};
+
+pub use views::{AppFacts, Apps, Decisions, Item, Listed, Overview, ToolDecisions, ToolFacts};

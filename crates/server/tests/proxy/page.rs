@@ -45,6 +45,7 @@ fn setup(store: &Arc<Desk>, address: SocketAddr, hosts: &[&str]) -> PageSetup {
         address,
         hosts: hosts.iter().map(ToString::to_string).collect(),
         user: "owner".to_owned(),
+        overview: None,
         report: |_| {},
     }
 }

@@ -64,11 +64,11 @@ pub(super) fn explain(
 }
 
 /// A decision of the trace.
-pub(super) struct Recorded<'a> {
+pub(crate) struct Recorded<'a> {
     /// The conversation that it belongs to; `None` is the session's own.
     pub(super) conversation: Option<&'a str>,
-    pub(super) flow: &'a Flow,
-    pub(super) verdict: Verdict,
+    pub(crate) flow: &'a Flow,
+    pub(crate) verdict: Verdict,
     /// The rule, or the reason of a denial.
     pub(super) by: &'a str,
     /// The taints beyond the limit, and the regions that brought them.
@@ -144,7 +144,7 @@ impl Recorded<'_> {
 }
 
 /// Every decision, with the user's answer to each question.
-pub(super) fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
+pub(crate) fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
     let mut found: Vec<Recorded<'_>> = Vec::new();
     let is_observed = observed::is_observed(records);
     let mut users = BTreeMap::new();
@@ -535,7 +535,7 @@ fn as_text(
     lines.join("\n")
 }
 
-fn recorded_text(recorded: &Recorded<'_>) -> String {
+pub(crate) fn recorded_text(recorded: &Recorded<'_>) -> String {
     let by = recorded.by;
     match recorded.verdict {
         Verdict::Allow => format!("allowed by {by}"),

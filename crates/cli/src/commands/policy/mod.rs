@@ -8,7 +8,7 @@ mod report;
 mod sequence;
 mod suggest;
 
-pub(crate) use self::explain::verdict;
+pub(crate) use self::explain::{decisions, recorded_text, verdict};
 pub(crate) use self::label::pieces;
 pub(crate) use self::record::without_secrets;
 #[cfg(test)]

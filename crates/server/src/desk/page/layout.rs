@@ -9,7 +9,14 @@ use store::Time;
 use super::logins::Login;
 
 /// The pages, by path and name. A login with an approver's token has the first one only.
-pub(crate) const NAVIGATION: [(&str, &str); 1] = [("/", "Questions")];
+pub(crate) const NAVIGATION: [(&str, &str); 6] = [
+    ("/", "Questions"),
+    ("/sessions", "Sessions"),
+    ("/permissions", "Permissions"),
+    ("/memory", "Memory"),
+    ("/apps", "Apps"),
+    ("/policy", "Policy"),
+];
 /// Characters of foreign text in a title or a row of a list; the page of its own has all of it.
 pub(crate) const SHORT: usize = 160;
 

@@ -3,10 +3,10 @@
 //! Everything is rendered here; nothing needs JavaScript. [`gate`] stands before all handlers: it checks the name that was
 //! asked for, where a request comes from, its login, and the CSRF field of every form.
 
-mod layout;
+pub(super) mod layout;
 mod list;
 mod login;
-mod logins;
+pub(super) mod logins;
 mod one;
 mod shared;
 
@@ -29,6 +29,7 @@ use tokio::sync::watch;
 
 use self::shared::{FETCH_USER, Shared, is_harmless};
 use super::front::fresh_token;
+use super::views::{self, Overview};
 use crate::api::http::{self, Hosts};
 
 /// Connections at once. A browser has up to six.
@@ -58,6 +59,8 @@ pub struct PageSetup {
     pub hosts: Vec<String>,
     /// Who answers after a login by code: the user who started the desk.
     pub user: String,
+    /// What the other pages show that user; `None`: there are questions alone.
+    pub overview: Option<Arc<dyn Overview>>,
     /// Takes a line for the user: a browser has logged in.
     pub report: fn(&str),
 }
@@ -82,6 +85,7 @@ pub enum PageError {
 /// The page, listening.
 pub struct Page {
     listener: TcpListener,
+    overview: Option<Arc<dyn Overview>>,
     shared: Arc<Shared>,
 }
 
@@ -109,7 +113,11 @@ impl Page {
             logins: Mutex::default(),
             closing: watch::Sender::new(false),
         });
-        Ok(Self { listener, shared })
+        Ok(Self {
+            listener,
+            overview: setup.overview,
+            shared,
+        })
     }
 
     /// Where a browser on this machine finds the page.
@@ -128,7 +136,7 @@ impl Page {
 
     /// Serves until `shutdown` is ready and the requests under way are answered.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let router = router(&self.shared);
+        let router = router(&self.shared, self.overview);
         let ending = async {
             shutdown.await;
             self.shared.closing.send_replace(true);
@@ -137,10 +145,11 @@ impl Page {
     }
 }
 
-fn router(shared: &Arc<Shared>) -> Router {
+fn router(shared: &Arc<Shared>, overview: Option<Arc<dyn Overview>>) -> Router {
     let file = |kind: &'static str, text: &'static str| {
         get(move || async move { ([(CONTENT_TYPE, kind)], text) })
     };
+    let views = overview.map(|it| views::router(it, shared.closing.subscribe()));
     let pages = Router::new()
         .route("/", get(list::show))
         .route("/version", get(list::version))
@@ -149,6 +158,7 @@ fn router(shared: &Arc<Shared>) -> Router {
         .route("/logout", post(login::leave))
         .route("/style.css", file("text/css", include_str!("style.css")))
         .route("/desk.js", file("text/javascript", include_str!("desk.js")))
+        .merge(views.unwrap_or_default())
         .fallback(list::nothing_here)
         .layer(from_fn_with_state(Arc::clone(shared), gate))
         .with_state(Arc::clone(shared));
