@@ -128,4 +128,26 @@ mod tests {
     fn every_command_has_an_example_of_itself() {
         check(&Args::command(), "sluice");
     }
+
+    /// What a reader copies from the page on the desk is a command, and a configuration.
+    #[test]
+    fn the_page_on_the_desk_has_commands_and_a_configuration() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/desk.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let commands = page.lines().filter_map(|line| line.strip_prefix("    "));
+        let commands = commands.filter(|line| line.starts_with("sluice "));
+        let mut count = 0;
+        for line in commands {
+            let words = line.split(" #").next().unwrap().split_whitespace();
+            let parsed = Args::try_parse_from(words);
+            assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+            count += 1;
+        }
+        assert!(count > 5, "{count}");
+        let samples = page.split("```toml\n").skip(1);
+        let samples = samples.map(|rest| rest.split("```").next().unwrap());
+        let text = format!("[app.bank]\nclient = true\n{}", samples.collect::<String>());
+        let config = config::Config::load_with("sluice.toml".as_ref(), &|_| Ok(text.clone()));
+        assert!(config.is_ok(), "{}", config.unwrap_err());
+    }
 }
