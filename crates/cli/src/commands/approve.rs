@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use hub::question::{Shown, ShownArgument};
+use hub::question::Shown;
 use hub::trace::escape;
 use serde_json::json;
 use server::desk;
@@ -16,8 +16,8 @@ use crate::exit::Exit;
 use crate::json_lines::{print_json, show};
 use crate::os_user;
 use crate::permissions::now;
-use crate::question::shortened;
-use crate::terminal::{message, print_escaped, say};
+use crate::question::{full, shortened};
+use crate::terminal::{columns, message, print_escaped, say};
 
 /// The variable with the token of a program that answers.
 const TOKEN: &str = "SLUICE_TOKEN";
@@ -168,9 +168,7 @@ impl Approver {
             print_json(&desk::shown(&question, now()))?;
             return Ok(Exit::Done);
         }
-        for line in full(&shown) {
-            print_escaped(&format!("| {}", escape(&line)))?;
-        }
+        print_escaped(full(&shown, columns()).finish().trim_end())?;
         let names: Vec<&str> = question
             .question
             .choices
@@ -253,35 +251,6 @@ impl Approver {
         }
         Ok(Exit::Done)
     }
-}
-
-/// All lines of a question.
-fn full(shown: &Shown) -> Vec<String> {
-    let argument = |it: &ShownArgument| format!("  {}: {}", it.name, it.value);
-    let mut lines = shown.title.clone();
-    lines.extend(shown.arguments.iter().map(argument));
-    lines.extend(shown.text.clone());
-    for call in &shown.waiting {
-        lines.push(format!(
-            "The same step also wants to call {}.{}:",
-            call.app, call.tool
-        ));
-        lines.extend(call.arguments.iter().map(argument));
-    }
-    lines.extend(shown.reasons.clone());
-    for it in &shown.sources {
-        let (label, place) = (
-            it.label.join(", "),
-            format!("{}>>{}<<{}", it.before, it.text, it.after),
-        );
-        lines.push(format!("{} ({label}): {place}", it.source));
-    }
-    lines.extend(shown.notes.clone());
-    let trusted = shown.trusted.iter();
-    lines.extend(trusted.map(|it| format!("You would trust all of {}: {}", it.source, it.text)));
-    let choices = shown.choices.iter().filter(|it| !it.meaning.is_empty());
-    lines.extend(choices.map(|it| format!("{}: {}", it.answer, it.meaning)));
-    lines
 }
 
 /// What a question shows. It was written by another version of this program if it cannot be read.

@@ -27,8 +27,10 @@ fn question(app: &str, effect: &str, body: &str) -> NewQuestion {
         meaning: meaning.to_owned(),
     };
     let shown = Shown {
+        // As the hub makes it: sentences of ours have foreign names escaped.
         title: vec![format!(
-            "{app} wants to call act ({effect}). This needs your approval:"
+            "{} wants to call act ({effect}). This needs your approval:",
+            hub::trace::escape(app)
         )],
         app: app.to_owned(),
         tool: "act".to_owned(),

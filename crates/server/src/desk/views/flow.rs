@@ -124,8 +124,8 @@ fn members(all: &Map<String, Value>) -> Markup {
         .filter(|_| all.contains_key("arguments"));
     // `sluice trace show --saliency` shows the scores.
     let is_shown = |name: &str| {
-        !matches!(name, "kind" | "step" | "scores" | "usage")
-            && !(call.is_some() && matches!(name, "app" | "tool"))
+        let is_of_call = call.is_some() && matches!(name, "app" | "tool");
+        !is_of_call && !matches!(name, "kind" | "step" | "scores" | "usage")
     };
     let shown = all
         .iter()
