@@ -46,9 +46,19 @@ pub(super) fn prompt(now: &[&str], later: &[&str], hidden: usize, columns: usize
         let hidden = hidden.min(9_999);
         choices.push(format!("s show {hidden} more {lines}{then}"));
     }
-    let prompt = format!("Allow? [{}, d deny, default deny] ", choices.join(", "));
-    let prompt = prompt.replace("[, ", "[");
-    wrapped(&prompt, Lines::new(columns).width).join("\n")
+    let width = Lines::new(columns).width;
+    let mut choices = choices.join(", ");
+    if !choices.is_empty() {
+        choices.push_str(", ");
+    }
+    let mut lines = wrapped(&format!("Allow? [{choices}"), width);
+    // It stays in one piece: a program that drives a terminal waits for it.
+    let end = "d deny, default deny] ";
+    match lines.last_mut() {
+        Some(last) if last.len() + end.len() <= width => last.push_str(end),
+        _ => lines.push(end.to_owned()),
+    }
+    lines.join("\n")
 }
 
 /// Why a typed word is no answer.
