@@ -283,19 +283,18 @@ async fn a_code_logs_in_one_browser_once() {
 }
 
 #[tokio::test]
-async fn guesses_are_limited() {
+async fn a_login_counts_after_many_wrong_ones() {
     let stage = stage().await;
-    for guess in 0..20 {
+    let token = stage.token("ada", &[]);
+    let code = (stage.login)();
+    for guess in 0..30 {
         let guess = format!("sluice-{guess}");
+        let path = format!("/login?code={guess}");
+        assert_eq!(got(stage.ask(Method::GET, &path)).await.0, 403);
         assert_eq!(got(stage.form("/login", &[("token", &guess)])).await.0, 403);
     }
-    let token = stage.token("ada", &[]);
-    let (status, headers, _) = got(stage.form("/login", &[("token", &token)])).await;
-    assert_eq!(
-        (status.as_u16(), &headers["retry-after"]),
-        (429, &"60".parse().unwrap())
-    );
-    assert_eq!(got(stage.ask(Method::GET, &(stage.login)())).await.0, 429);
+    assert_eq!(got(stage.form("/login", &[("token", &token)])).await.0, 200);
+    assert_eq!(got(stage.ask(Method::GET, &code)).await.0, 200);
 }
 
 #[tokio::test]

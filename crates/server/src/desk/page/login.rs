@@ -1,12 +1,11 @@
 //! The login: by the one-time code that the terminal printed, or by an approver's token.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Form;
 use axum::extract::{Extension, Query, State};
-use axum::http::header::{LOCATION, RETRY_AFTER};
+use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use maud::html;
@@ -39,8 +38,8 @@ pub(super) async fn show(
     let Some(code) = code else {
         return form(StatusCode::OK, "");
     };
-    let taken = async { shared.logins().take_code(&code, Instant::now()) };
-    enter(&shared, &origin, taken).await
+    let taken = shared.logins().take_code(&code, Instant::now());
+    enter(&shared, &origin, taken)
 }
 
 #[derive(Deserialize)]
@@ -53,13 +52,10 @@ pub(super) async fn admit(
     Extension(origin): Extension<Origin>,
     Form(Token { token }): Form<Token>,
 ) -> Response {
-    let admitted = blocking(&shared.store, move |store| store.admit(token.trim(), now()));
-    let token = async {
-        let token = admitted.await.ok().flatten();
-        let token = token.filter(|token| token.role == Role::Approver);
-        token.map(Some).ok_or(WRONG)
-    };
-    enter(&shared, &origin, token).await
+    let admitted = blocking(&shared.store, move |store| store.admit(token.trim(), now())).await;
+    let token = admitted.ok().flatten();
+    let token = token.filter(|token| token.role == Role::Approver);
+    enter(&shared, &origin, token.map(Some).ok_or(WRONG))
 }
 
 pub(super) async fn leave(
@@ -72,25 +68,15 @@ pub(super) async fn leave(
     (set_cookie(&origin, "", "; Max-Age=0"), to_login()).into_response()
 }
 
-/// Sets the cookie, unless too many were wrong before. The page leads on by itself: a browser that came by a link of another
-/// site would not send the cookie with a redirect.
-async fn enter(
-    shared: &Shared,
-    origin: &Origin,
-    admitted: impl Future<Output = Result<Option<KeptToken>, &str>>,
-) -> Response {
-    let is_limited = shared.logins().is_limited(Instant::now());
-    if is_limited {
-        let why = "Too many wrong codes and tokens. Try again in a minute.";
-        let page = form(StatusCode::TOO_MANY_REQUESTS, why);
-        return ([(RETRY_AFTER, "60")], page).into_response();
-    }
-    let token = match admitted.await {
+/// Sets the cookie. The page leads on by itself: a browser that came by a link of another site would not send the cookie with
+/// a redirect.
+///
+/// Wrong codes and tokens are not counted: 256 random bits are not guessed, and behind a proxy a limit would be one for all,
+/// by which a stranger keeps the user out.
+fn enter(shared: &Shared, origin: &Origin, admitted: Result<Option<KeptToken>, &str>) -> Response {
+    let token = match admitted {
         Ok(token) => token,
-        Err(why) => {
-            shared.logins().failures.push(Instant::now());
-            return form(StatusCode::FORBIDDEN, why);
-        }
+        Err(why) => return form(StatusCode::FORBIDDEN, why),
     };
     let (Ok(secret), Ok(csrf)) = (fresh_token(), fresh_token()) else {
         let why = "The system has no randomness.";

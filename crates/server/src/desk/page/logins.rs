@@ -15,9 +15,6 @@ const CODE: Duration = Duration::from_secs(10 * 60);
 const UNUSED: Duration = Duration::from_secs(12 * 60 * 60);
 /// Logins at once; the one that was not used for longest gives way.
 const MOST: usize = 64;
-/// Wrong codes and tokens in a minute. Tokens are too long to be guessed; this keeps a guesser from costing much.
-const MOST_FAILURES: usize = 20;
-const MINUTE: Duration = Duration::from_secs(60);
 const OLD: &str = "This address is older than ten minutes, or `sluice desk` has printed a newer one. Press Enter in its terminal \
                    for another.";
 const USED: &str = "This address was used already. If that was not you, press Ctrl-C in the terminal of `sluice desk`.";
@@ -71,8 +68,6 @@ pub(super) struct Logins {
     is_used: bool,
     /// By the digest of their cookie, with their last use.
     pub(super) all: BTreeMap<Digest, (Login, Instant)>,
-    /// When codes and tokens were wrong.
-    pub(super) failures: Vec<Instant>,
 }
 
 impl Logins {
@@ -95,12 +90,6 @@ impl Logins {
             }
             _ => Err(OLD),
         }
-    }
-
-    /// Whether too many codes and tokens were wrong lately.
-    pub(super) fn is_limited(&mut self, now: Instant) -> bool {
-        self.failures.retain(|at| now.duration_since(*at) < MINUTE);
-        self.failures.len() >= MOST_FAILURES
     }
 
     pub(super) fn insert(&mut self, digest: Digest, login: Login, now: Instant) {
