@@ -35,15 +35,20 @@ pub(crate) fn live_page(
     is_idle: bool,
     content: Markup,
 ) -> Response {
-    let head = html! {
-        script src="/desk.js" defer {}
-        @if is_idle { noscript { meta http-equiv="refresh" content="5"; } }
-    };
-    let content = html! {
-        noscript { p { a href="" { "Look for news" } } }
-        div #live data-poll=(poll) { (content) }
-    };
+    let head = html! { @if is_idle { noscript { meta http-equiv="refresh" content="5"; } } };
+    let content = live(Some(poll), content);
     document(title, head, navigation(login, path), content)
+}
+
+/// The part of a page that is replaced each time that `GET poll` answers; `None`: no more.
+pub(super) fn live(poll: Option<&str>, content: Markup) -> Markup {
+    html! {
+        @if poll.is_some() {
+            script src="/desk.js" defer {}
+            noscript { p { a href="" { "Look for news" } } }
+        }
+        div #live data-poll=[poll] { (content) }
+    }
 }
 
 /// A page that says one thing.

@@ -11,7 +11,7 @@ use hub::question::Shown;
 use maud::{Markup, html};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
-use store::{DeskError, KeptQuestion, NewQuestion};
+use store::{DeskError, KeptQuestion, NewQuestion, QuestionId};
 use tokio::time::timeout;
 
 use super::super::front::{blocking, now};
@@ -56,16 +56,21 @@ impl Seen {
         })
     }
 
-    /// Changes with what the login sees, and with nothing else.
-    fn version(&self) -> String {
-        let mut hash = Sha256::new();
-        for question in self.waiting.iter().chain(&self.answered) {
-            hash.update(question.id.as_bytes());
-            hash.update([u8::from(question.answer.is_some())]);
-        }
-        let digest = hash.finalize();
-        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    /// Changes with what the login sees of this question or of all, and with nothing else.
+    fn version(&self, only: Option<QuestionId>) -> String {
+        let all = self.waiting.iter().chain(&self.answered);
+        version_of(all.filter(|it| only.is_none_or(|only| it.id == only)))
     }
+}
+
+pub(super) fn version_of<'a>(questions: impl IntoIterator<Item = &'a KeptQuestion>) -> String {
+    let mut hash = Sha256::new();
+    for question in questions {
+        hash.update(question.id.as_bytes());
+        hash.update([u8::from(question.answer.is_some())]);
+    }
+    let digest = hash.finalize();
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[derive(Deserialize)]
@@ -123,7 +128,7 @@ pub(super) async fn show(
             ol .list { @for question in &seen.answered { (row(question)) } }
         }
     };
-    let poll = format!("/version?known={}", seen.version());
+    let poll = format!("/version?known={}", seen.version(None));
     live_page(&login, "/", &title, &poll, chosen.is_empty(), content)
 }
 
@@ -169,15 +174,19 @@ pub(super) fn call(question: &NewQuestion) -> String {
 pub(super) struct Known {
     #[serde(default)]
     known: String,
+    /// The id of the only question that counts.
+    #[serde(default)]
+    only: String,
 }
 
-/// Answers once the list differs from the one that the browser knows, or 204 if it does not for a while.
+/// Answers once the list, or one question, differs from what the browser knows, or 204 if it does not for a while.
 pub(super) async fn version(
     State(shared): State<Arc<Shared>>,
     Extension(origin): Extension<Origin>,
     headers: HeaderMap,
-    Query(Known { known }): Query<Known>,
+    Query(Known { known, only }): Query<Known>,
 ) -> Response {
+    let only = only.parse().ok();
     let (mut closing, begun) = (shared.closing.subscribe(), Instant::now());
     let (mut last, mut looks) = (None, 0);
     while begun.elapsed() < PATIENCE {
@@ -188,7 +197,10 @@ pub(super) async fn version(
             let Some(login) = shared.login(&headers, &origin, false).await else {
                 return to_login();
             };
-            match Seen::read(&shared, &login).await.map(|seen| seen.version()) {
+            match Seen::read(&shared, &login)
+                .await
+                .map(|seen| seen.version(only))
+            {
                 Ok(version) if version == known => {}
                 Ok(version) => return version.into_response(),
                 Err(error) => return failed(&login, &error),

@@ -13,8 +13,8 @@ use serde::Deserialize;
 use store::{Answerer, DeskError, KeptQuestion, QuestionId};
 
 use super::super::front::{blocking, now};
-use super::layout::{boxed, chips, line, lines, notice, page, span};
-use super::list::{call, failed};
+use super::layout::{boxed, chips, line, lines, live, notice, page, span};
+use super::list::{call, failed, version_of};
 use super::logins::Login;
 use super::shared::Shared;
 
@@ -106,7 +106,8 @@ fn choices(login: &Login, kept: &KeptQuestion, shown: Option<&Shown>) -> Vec<Sho
     }];
     let is_approver = question.approvers.iter().any(|it| it == login.name())
         && question.asker.as_deref() != Some(login.name());
-    let Some(shown) = shown.filter(|_| question.approvers.is_empty() || is_approver) else {
+    let may_allow = question.approvers.is_empty() || is_approver;
+    let Some(shown) = shown.filter(|it| may_allow && !it.is_unreadable) else {
         return offered;
     };
     let is_offered = |choice: &&ShownChoice| {
@@ -136,28 +137,38 @@ async fn refused(shared: &Shared, login: &Login, id: QuestionId, error: &DeskErr
 
 fn question(login: &Login, kept: &KeptQuestion, problem: Option<&str>) -> Response {
     let (shown, asked) = (read(kept), &kept.question);
-    let content = html! {
-        @if let Some(problem) = problem { p .alert role="alert" { (line(problem)) } }
-        @if let Some(answer) = &kept.answer {
-            p .alert role="status" { "Answered: " (line(&answer.to_string())) ", " (span(answer.at, now())) " ago." }
-        }
-        @if let Some(shown) = &shown { (contents(shown)) } @else {
-            p .alert { "This question cannot be shown, so it can only be denied." }
-        }
+    let state = html! {
         p .muted {
             "Asked by " (line(&asked.front)) @if !asked.conversation.is_empty() { " in " (line(&asked.conversation)) }
             ", " (span(kept.asked, now())) " ago."
         }
-        @if kept.waits(now()) {
+        @if let Some(answer) = &kept.answer {
+            p .alert role="status" { "Answered: " (line(&answer.to_string())) ", " (span(answer.at, now())) " ago." }
+        } @else if kept.waits(now()) {
             h2 { "Answer" }
             p .muted { "It waits for another " (span(now(), asked.expires)) "." }
             @if !asked.approvers.is_empty() {
                 p { "Only " (line(&asked.approvers.join(", "))) " may allow this, and not the one who asked." }
             }
             @for choice in choices(login, kept, shown.as_ref()) { (button(login, kept, &choice, false)) }
-        } @else if kept.answer.is_none() {
+        } @else {
             p .alert role="status" { "This question waits no longer: it was taken back, or it waited too long." }
         }
+    };
+    let poll = || format!("/version?only={}&known={}", kept.id, version_of([kept]));
+    let poll = kept.waits(now()).then(poll);
+    let content = html! {
+        @if let Some(problem) = problem { p .alert role="alert" { (line(problem)) } }
+        @match &shown {
+            Some(shown) if shown.is_unreadable => {
+                p .alert { "The arguments cannot be read, so this call can only be denied." }
+                (contents(shown))
+            }
+            Some(shown) => (contents(shown)),
+            None => p .alert { "This question cannot be shown, so it can only be denied." },
+        }
+        // Not all of the page: boxes stay where they were scrolled to.
+        (live(poll.as_deref(), state))
         p { a href="/" { "All questions" } }
     };
     page(login, "/", &call(asked), content)
@@ -190,6 +201,7 @@ fn contents(shown: &Shown) -> Markup {
                 @for source in others { (excerpt(source)) }
             }
         }
+        @if let Some(rest) = rest(shown) { p { "It may depend on " (line(&rest)) "." } }
         @for note in &shown.notes { p { (line(note)) } }
         @if !shown.trusted.is_empty() {
             h2 { "What trust would cover" }
@@ -199,6 +211,13 @@ fn contents(shown: &Shown) -> Markup {
             }
         }
     }
+}
+
+/// What a call may depend on beside the sources.
+fn rest(shown: &Shown) -> Option<String> {
+    let has_more = shown.sources.is_empty() && !shown.excess.is_empty();
+    let labels = || has_more.then(|| format!("text labelled {}", shown.excess.join(", ")));
+    shown.descriptions.clone().or_else(labels)
 }
 
 fn arguments(all: &[ShownArgument]) -> Markup {
@@ -222,7 +241,9 @@ fn excerpt(source: &ShownSource) -> Markup {
     html! {
         figure .card {
             figcaption {
-                (line(&source.source)) " " (chips(&source.label))
+                (line(&source.source)) " "
+                @if !source.writers.is_empty() { "by " (line(&source.writers.join(" and "))) " " }
+                (chips(&source.label))
                 @if source.times > 1 { "(" (source.times) " times)" }
             }
             pre .box tabindex="0" role="group" aria-label=(line(&source.source)) {
@@ -246,7 +267,7 @@ fn button(login: &Login, kept: &KeptQuestion, choice: &ShownChoice, confirms: bo
             (login.csrf())
             input type="hidden" name="answer" value=(choice.answer);
             @if confirms { input type="hidden" name="confirm" value="1"; }
-            button .{ "button " (kind) } type="submit" aria-describedby=(meaning) { (words) }
+            button #{ "give-" (choice.answer) } .{ "button " (kind) } type="submit" aria-describedby=(meaning) { (words) }
             span #(meaning) { (line(&choice.meaning)) }
         }
     }
