@@ -278,7 +278,15 @@ async fn a_code_logs_in_one_browser_once() {
             "{cookie}"
         );
     }
-    let browser = stage.owner().await;
+    // A preview of the link does not use it up.
+    let link = (stage.login)();
+    let preview = got(stage.ask(Method::HEAD, &link)).await;
+    assert!(!preview.1.contains_key(SET_COOKIE));
+    let browser = stage
+        .browser(got(stage.ask(Method::GET, &link)).await)
+        .await;
+    assert_eq!(got(browser.get("/logout")).await.0, 303);
+    browser.page("/").await;
     let out = got(browser.post("/logout", &[("csrf", &browser.csrf)])).await;
     assert_eq!(out.0, 303);
     assert_eq!(got(browser.get("/")).await.0, 303);
@@ -588,6 +596,8 @@ async fn what_the_page_does_not_show_cannot_be_allowed() {
     }
     let gone = stage.asks("mail", |new, _| new.expires = later(-1));
     assert_eq!(browser.answer(gone, "once", &[]).await.0, 410);
+    let page = browser.page(&format!("/questions/{others}")).await;
+    assert!(page.contains("log in with a token of ada"), "{page}");
     for id in [unreadable, others, no_object] {
         assert_eq!(browser.answer(id, "no", &[]).await.0, 303);
     }

@@ -145,13 +145,13 @@ pub(crate) fn chips(labels: &[String]) -> Markup {
     html! { @for label in labels { span .chip { (line(label)) } " " } }
 }
 
-/// A length of time in its largest unit.
+/// A length of time, in a unit of which there are two at least.
 pub(crate) fn span(from: Time, to: Time) -> String {
     let seconds = to.millis().saturating_sub(from.millis()).max(0) / 1000;
     match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min", seconds / 60),
-        3600..86_400 => format!("{} h", seconds / 3600),
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
         _ => format!("{} d", seconds / 86_400),
     }
 }

@@ -138,7 +138,7 @@ fn row(kept: &KeptQuestion) -> Markup {
         li {
             a id={ "q-" (kept.id) } href={ "/questions/" (kept.id) } { (call(question)) }
             p .muted {
-                span .chip .warn[question.effect != "read"] { (line(&question.effect)) } " "
+                span .chip .warn[!["read", "write"].contains(&&*question.effect)] { (line(&question.effect)) } " "
                 @if let Some(answer) = &kept.answer {
                     (line(&answer.to_string())) ", " (span(answer.at, now)) " ago"
                 } @else {
@@ -150,12 +150,16 @@ fn row(kept: &KeptQuestion) -> Markup {
     }
 }
 
-/// The call on one line: `mail.send(to: "bob", …)`.
-pub(super) fn call(question: &NewQuestion) -> String {
-    let name = match question.tool.is_empty() {
+/// The app and the tool: `mail.send`.
+pub(super) fn name(question: &NewQuestion) -> String {
+    match question.tool.is_empty() {
         true => question.app.clone(),
         false => format!("{}.{}", question.app, question.tool),
-    };
+    }
+}
+
+/// The call on one line: `mail.send(to: "bob", …)`.
+fn call(question: &NewQuestion) -> String {
     let what = match serde_json::from_str::<Shown>(&question.shown) {
         Err(_) => " (unreadable)".to_owned(),
         Ok(Shown {
@@ -167,7 +171,7 @@ pub(super) fn call(question: &NewQuestion) -> String {
             format!("({})", arguments.collect::<Vec<_>>().join(", "))
         }
     };
-    short(&(name + &what))
+    short(&(name(question) + &what))
 }
 
 #[derive(Deserialize)]

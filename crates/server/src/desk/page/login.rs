@@ -6,7 +6,7 @@ use std::time::Instant;
 use axum::Form;
 use axum::extract::{Extension, Query, State};
 use axum::http::header::LOCATION;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use maud::html;
 use serde::Deserialize;
@@ -33,9 +33,11 @@ pub(super) struct Code {
 pub(super) async fn show(
     State(shared): State<Arc<Shared>>,
     Extension(origin): Extension<Origin>,
+    method: Method,
     Query(Code { code }): Query<Code>,
 ) -> Response {
-    let Some(code) = code else {
+    // A preview of a link asks for the headers alone.
+    let Some(code) = code.filter(|_| method == Method::GET) else {
         return form(StatusCode::OK, "");
     };
     let taken = shared.logins().take_code(&code, Instant::now());
@@ -109,7 +111,7 @@ fn form(status: StatusCode, problem: &str) -> Response {
             input #token name="token" type="password" autocomplete="current-password" required;
             button .button type="submit" { "Log in" }
         }
-        p { a href="/" { "I have logged in before" } }
+        p { a href="/" { "Go on, if this browser is logged in already" } }
     };
     (status, layout::bare("Log in to Sluice", html! {}, content)).into_response()
 }

@@ -21,7 +21,7 @@ use axum::extract::{Form, FromRequest, Request, State};
 use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use serde::Deserialize;
 use tokio::net::TcpListener;
@@ -155,7 +155,10 @@ fn router(shared: &Arc<Shared>, overview: Option<Arc<dyn Overview>>) -> Router {
         .route("/version", get(list::version))
         .route("/questions/{id}", get(one::show).post(one::answer))
         .route("/login", get(login::show).post(login::admit))
-        .route("/logout", post(login::leave))
+        .route(
+            "/logout",
+            post(login::leave).get(|| async { Redirect::to("/") }),
+        )
         .route("/style.css", file("text/css", include_str!("style.css")))
         .route("/desk.js", file("text/javascript", include_str!("desk.js")))
         .merge(views.unwrap_or_default())

@@ -14,7 +14,7 @@ use store::{Answerer, DeskError, KeptQuestion, QuestionId};
 
 use super::super::front::{blocking, now};
 use super::layout::{boxed, chips, line, lines, live, notice, page, span};
-use super::list::{call, failed, version_of};
+use super::list::{failed, name, version_of};
 use super::logins::Login;
 use super::shared::Shared;
 
@@ -137,6 +137,7 @@ async fn refused(shared: &Shared, login: &Login, id: QuestionId, error: &DeskErr
 
 fn question(login: &Login, kept: &KeptQuestion, problem: Option<&str>) -> Response {
     let (shown, asked) = (read(kept), &kept.question);
+    let offered = choices(login, kept, shown.as_ref());
     let state = html! {
         p .muted {
             "Asked by " (line(&asked.front)) @if !asked.conversation.is_empty() { " in " (line(&asked.conversation)) }
@@ -147,10 +148,13 @@ fn question(login: &Login, kept: &KeptQuestion, problem: Option<&str>) -> Respon
         } @else if kept.waits(now()) {
             h2 { "Answer" }
             p .muted { "It waits for another " (span(now(), asked.expires)) "." }
-            @if !asked.approvers.is_empty() {
-                p { "Only " (line(&asked.approvers.join(", "))) " may allow this, and not the one who asked." }
+            @if offered.len() == 1 && !asked.approvers.is_empty() {
+                p {
+                    "To allow it, log in with a token of " (line(&asked.approvers.join(", ")))
+                    ". The one who asked cannot."
+                }
             }
-            @for choice in choices(login, kept, shown.as_ref()) { (button(login, kept, &choice, false)) }
+            @for choice in &offered { (button(login, kept, choice, false)) }
         } @else {
             p .alert role="status" { "This question waits no longer: it was taken back, or it waited too long." }
         }
@@ -171,7 +175,7 @@ fn question(login: &Login, kept: &KeptQuestion, problem: Option<&str>) -> Respon
         (live(poll.as_deref(), state))
         p { a href="/" { "All questions" } }
     };
-    page(login, "/", &call(asked), content)
+    page(login, "/", &name(asked), content)
 }
 
 /// Everything that the question shows.
@@ -286,6 +290,6 @@ fn second_step(
         (button(login, kept, choice, true))
         @if let Some(shown) = shown { (contents(shown)) }
     };
-    let title = format!("{}: {}?", call(&kept.question), choice.words);
+    let title = format!("{}: {}?", name(&kept.question), choice.words);
     page(login, "/", &title, content)
 }
