@@ -581,6 +581,11 @@ pub(crate) fn say(text: &str) {
     let _ = stderr.write_all(text.as_bytes());
 }
 
+/// As [`say`], for lines to copy: an address or a token with a line break in it is of no use. Nothing foreign is in them.
+pub(crate) fn say_whole(text: &str) {
+    let _ = std::io::stderr().write_all(escape_lines(text).as_bytes());
+}
+
 /// Says one thing. A line break in what it quotes begins no line of the terminal.
 pub(crate) fn message(text: &str) {
     say(&format!("{}\n", inset(text)));

@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::interrupts::interrupts;
 use crate::json_lines::print_json;
 use crate::place::ConfigFile;
-use crate::terminal::{message, say};
+use crate::terminal::{message, say, say_whole};
 use crate::{os_user, paths};
 
 mod overview;
@@ -29,7 +29,8 @@ Example:
   sluice desk --host desk.example.org
 
 The page has the questions of every Sluice program of this user. For a phone, a proxy with TLS or a VPN has to serve it: it
-passes requests for NAME on to 127.0.0.1:7797 and keeps their `Host` header; --host NAME lets them in.")]
+passes requests for NAME on to 127.0.0.1:7797 and keeps their `Host` header; --host NAME lets them in. NAME must serve nothing
+else, at any port: browsers would send the login there too.")]
 pub(crate) struct Desk {
     /// Serve the page at this address; port 0 lets the system choose.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7797")]
@@ -69,13 +70,18 @@ pub(crate) async fn desk(args: Desk) -> Result<Exit> {
     let address = token::has_person().then(&login).transpose()?;
     match &address {
         _ if args.json => print_json(&json!({"url": url, "login": address}))?,
-        Some(address) => say(&format!(
-            "questions: {address}\nThe address logs in one browser, within ten minutes. Enter prints another one; Ctrl-C ends the \
-             page.\n"
-        )),
-        None => say(&format!(
-            "questions: {url}\nThere is no terminal, so a token is needed to log in; see `sluice token new --help`.\n"
-        )),
+        Some(address) => {
+            say_whole(&format!("questions: {address}\n"));
+            say(
+                "The address logs in one browser, within ten minutes. Enter prints another one; Ctrl-C ends the page.\n",
+            );
+        }
+        None => {
+            say_whole(&format!("questions: {url}\n"));
+            say(
+                "There is no terminal, so a token is needed to log in; see `sluice token new --help`.\n",
+            );
+        }
     }
     // Held until the end, which removes the file.
     let _opened = match args.open {
@@ -86,7 +92,7 @@ pub(crate) async fn desk(args: Desk) -> Result<Exit> {
         std::thread::spawn(move || {
             for _ in std::io::stdin().lines().map_while(Result::ok) {
                 match login() {
-                    Ok(address) => say(&format!("questions: {address}\n")),
+                    Ok(address) => say_whole(&format!("questions: {address}\n")),
                     Err(error) => message(&error.to_string()),
                 }
             }

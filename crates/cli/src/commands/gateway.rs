@@ -28,7 +28,7 @@ use crate::fetch::{self, Fetch};
 use crate::interrupts::interrupts;
 use crate::observed::{self, Draft, Observe, WARNING, say_json};
 use crate::place::Place;
-use crate::terminal::{Terminal, message, say};
+use crate::terminal::{Terminal, message, say, say_whole};
 use crate::{compose, exit, session, tool_lists, trial};
 
 #[derive(Debug, Args)]
@@ -297,11 +297,11 @@ async fn listen(
     ));
     // A token from a variable is not printed.
     if http.token_env.is_none() {
-        say(&format!(
+        say_whole(&format!(
             "clients need a token: Authorization: Bearer {token}\n"
         ));
     }
-    say(&format!(
+    say_whole(&format!(
         "questions: http://{address}/sluice/v1/approvals, with Authorization: Bearer {}\n",
         desk.token()
     ));

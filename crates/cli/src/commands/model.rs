@@ -17,7 +17,7 @@ use crate::embedded;
 use crate::exit::Exit;
 use crate::interrupts::interrupts;
 use crate::json_lines::show;
-use crate::terminal::say;
+use crate::terminal::{say, say_whole};
 
 #[derive(Debug, Args)]
 pub(crate) struct Model {
@@ -147,7 +147,7 @@ async fn serve(name: Option<&str>, port: u16) -> Result<Exit> {
         allow_remote: false,
     };
     let server = ModelServer::bind(broker, config).await?;
-    say(&format!(
+    say_whole(&format!(
         "serving {}; use it with OPENAI_BASE_URL={}\n",
         model.name,
         server.base_url()

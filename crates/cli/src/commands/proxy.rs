@@ -34,7 +34,7 @@ use crate::json_lines::print_json;
 use crate::observed::{self, Draft, Observe, WARNING};
 use crate::paths;
 use crate::session::say_notes;
-use crate::terminal::{Terminal, say};
+use crate::terminal::{Terminal, say, say_whole};
 
 const AFTER_HELP: &str = "\
 Example:
@@ -133,19 +133,19 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
             "token": fresh});
         print_json(&line)?;
     } else {
-        say(&format!(
+        say_whole(&format!(
             "guarding {} by the rules of {app}; use it with ANTHROPIC_BASE_URL={} or OPENAI_BASE_URL={url}\n",
             args.upstream.name(),
             url.trim_end_matches("/v1")
         ));
         if let Some(token) = &fresh {
-            say(&format!(
+            say_whole(&format!(
                 "agents need a token: OPENAI_API_KEY={token}, or the header x-sluice-token\n"
             ));
         }
         if let Some(desk) = &desk {
             let token = desk.token();
-            say(&format!(
+            say_whole(&format!(
                 "questions: {approvals}, with Authorization: Bearer {token}\n"
             ));
         }

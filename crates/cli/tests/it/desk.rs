@@ -21,6 +21,14 @@ fn a_person_gets_a_login_and_a_program_does_not() {
         shown.contains("/login?code=") && shown.contains("code 0"),
         "{shown}"
     );
+    // Not broken at the width of the terminal, since it is copied.
+    let own = home.sluice(&["desk", "--listen", "127.0.0.1:0"]);
+    let shown = typed(&own, &[("Ctrl-C ends", b"\x03")]);
+    let address = shown
+        .split_whitespace()
+        .find(|it| it.contains("/login?code="));
+    let code = address.unwrap().split_once('=').unwrap().1;
+    assert_eq!(code.len(), 64, "{shown}");
     let mut desk = home.sluice(&DESK);
     let desk = desk.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut desk = desk.spawn().unwrap();

@@ -54,7 +54,7 @@ use crate::exit::Exit;
 use crate::observed::{self, Draft, Observe, WARNING, say_json};
 use crate::place::Place;
 use crate::provider::dialect;
-use crate::terminal::{Terminal, say};
+use crate::terminal::{Terminal, say, say_whole};
 use crate::{compose, configuration, paths};
 
 #[derive(Debug, Args)]
@@ -319,7 +319,7 @@ async fn announce(desk: &Arc<Desk>) -> Result<Option<NamedTempFile>> {
         word = format!("and the token in {}", file.path().display());
         held = Some(file);
     }
-    say(&format!(
+    say_whole(&format!(
         "questions: http://{address}/sluice/v1/approvals, with Authorization: Bearer {word}\n"
     ));
     Ok(held)
