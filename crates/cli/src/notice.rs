@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::secrets::Secrets;
-use crate::terminal::message;
+use crate::terminal::{aside, message};
 use crate::words::counted;
 
 /// At most one notice in this time. Questions that come meanwhile are one notice.
@@ -98,7 +98,7 @@ async fn tell(
         }
         // Once: the same would be said at each question.
         for error in failed.iter().filter(|_| !has_failed) {
-            message(&format!("note: a notice was not delivered: {error:#}"));
+            aside(&format!("note: a notice was not delivered: {error:#}"));
         }
         has_failed |= !failed.is_empty();
         sleep(pause).await;
@@ -118,7 +118,7 @@ impl Hook {
             Webhook::Address(url) => url.clone(),
             Webhook::Secret(name) => {
                 let secret = Secrets::of_user()?.all()?.remove(name);
-                let secret = secret.with_context(|| format!("there is no secret '{name}'; set it with `sluice secret set {name} --for ORIGIN`"))?;
+                let secret = secret.with_context(|| format!("there is no secret '{name}'; set it with `sluice secret set {name} --for https://SERVER`"))?;
                 let url = WebUrl::new(secret.value.reveal())
                     .with_context(|| format!("the secret '{name}'"))?;
                 if url.origin().as_str() != secret.origin {
@@ -184,7 +184,7 @@ impl Waiting {
         body
     }
 
-    /// Runs `notify-send`, if there is one.
+    /// Runs `notify-send`.
     async fn notify(&self, page: Option<&str>) -> Result<()> {
         let title = self.contents.as_ref().map(|[.., title]| title.as_str());
         let lines: Vec<String> = title.into_iter().chain(page).map(plain).collect();
@@ -196,7 +196,6 @@ impl Waiting {
             .stderr(Stdio::null());
         program.kill_on_drop(true);
         let status = match timeout(PATIENCE, program.status()).await {
-            Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             Ok(status) => status.context("notify-send")?,
             Err(_) => bail!("notify-send does not end"),
         };

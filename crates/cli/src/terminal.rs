@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::future::pending;
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use hub::question::arguments;
@@ -27,7 +27,7 @@ use wire::{Refusal, Wish};
 use crate::answered;
 use crate::form::{self, FormDialogue};
 use crate::keep_for::KeepFor;
-use crate::question::{self, Dialogue, Next, hanging, inset, shortened, word};
+use crate::question::{self, Dialogue, Next, Size, hanging, inset, shortened, word};
 use crate::selection;
 use crate::unwritten;
 use crate::words;
@@ -62,6 +62,7 @@ pub(crate) struct Terminal {
     start_ms: Option<u64>,
     /// Questions of this task that the user has answered with yes.
     allowed: usize,
+    replaced: Replaced,
     progress: ProgressBar,
 }
 
@@ -96,6 +97,7 @@ impl Terminal {
             desk: None,
             start_ms: None,
             allowed: 0,
+            replaced: Replaced::default(),
             progress,
         }
     }
@@ -154,13 +156,44 @@ impl Terminal {
     }
 }
 
+/// When a shown question ended without a typed answer: a line that is typed soon after the next one is shown may be meant for
+/// it.
+#[derive(Default)]
+pub(crate) struct Replaced(Mutex<Option<Instant>>);
+
+impl Replaced {
+    /// In this time, no person has read a new question.
+    const READING: Duration = Duration::from_secs(1);
+    pub(crate) const EARLY: &str =
+        "This question took the place of another one just now, so that line does not count.\n";
+
+    pub(crate) fn set(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    pub(crate) fn take(&self) -> Option<Instant> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Whether a line is too early for a question that was shown then.
+    pub(crate) fn is_early(replaced: Option<Instant>, shown: Instant, typed: Instant) -> bool {
+        let follows = |ended| shown.saturating_duration_since(ended) < Self::READING;
+        replaced.is_some_and(follows) && typed.saturating_duration_since(shown) < Self::READING
+    }
+}
+
 /// Reads lines until one is an answer. A terminal that is closed has none.
-async fn typed(mut dialogue: Dialogue) -> Answered {
+async fn typed(mut dialogue: Dialogue, replaced: Option<Instant>) -> Answered {
     let mut prompt = dialogue.prompt();
+    let shown = Instant::now();
     loop {
         let Some(line) = Terminal::line(prompt).await else {
             return Answered::NOT;
         };
+        if Replaced::is_early(replaced, shown, Instant::now()) {
+            prompt = Replaced::EARLY.to_owned() + &dialogue.prompt();
+            continue;
+        }
         match dialogue.hear(Some(&line)) {
             Next::Done(answer) => return answered::typed(answer),
             Next::Say(again) => prompt = again,
@@ -190,7 +223,7 @@ impl User for Terminal {
             question.choices.clear();
             (question.trust, question.endorses) = (None, None);
         }
-        let dialogue = Dialogue::new(&question, columns(), self.keep_for);
+        let dialogue = Dialogue::new(&question, size(1), self.keep_for);
         say(&format!("\n{}", dialogue.text()));
         if !Self::attended() {
             say(
@@ -199,9 +232,10 @@ impl User for Terminal {
             return Answered::NOT;
         }
         tokio::select! {
-            answered = typed(dialogue) => answered,
+            answered = typed(dialogue, self.replaced.take()) => answered,
             answered = elsewhere(self.desk.as_deref(), asked) => {
                 say(&answered::elsewhere(&answered));
+                self.replaced.set();
                 answered
             }
         }
@@ -473,6 +507,7 @@ fn take_line() -> Option<String> {
         .read_line(&mut line)
         .ok()
         .filter(|count| *count > 0)?;
+    heard();
     Some(line)
 }
 
@@ -570,6 +605,20 @@ pub(crate) fn columns() -> usize {
     columns.filter(|columns| *columns > 0).unwrap_or(COLUMNS)
 }
 
+/// The terminal, without so many lines that come before a question.
+pub(crate) fn size(before: usize) -> Size {
+    let rows = rows().map_or(usize::MAX, |rows| rows.saturating_sub(before));
+    let columns = columns();
+    Size { columns, rows }
+}
+
+/// Lines of the terminal, if it reports them.
+fn rows() -> Option<usize> {
+    let size = tcgetwinsize(std::io::stderr()).ok();
+    size.map(|size| usize::from(size.ws_row))
+        .filter(|rows| *rows > 0)
+}
+
 /// Writes to standard error, with everything escaped that could steer a terminal, and no line that a terminal has to break.
 /// A closed output is no error.
 pub(crate) fn say(text: &str) {
@@ -578,12 +627,31 @@ pub(crate) fn say(text: &str) {
         true => hanging(&text, columns()),
         false => text,
     };
+    let (_, open) = text.rsplit_once('\n').unwrap_or_default();
+    open.clone_into(&mut OPEN.lock().unwrap_or_else(PoisonError::into_inner));
     let _ = stderr.write_all(text.as_bytes());
 }
 
 /// As [`say`], for lines to copy: an address or a token with a line break in it is of no use. Nothing foreign is in them.
 pub(crate) fn say_whole(text: &str) {
     let _ = std::io::stderr().write_all(escape_lines(text).as_bytes());
+}
+
+/// The line that waits for input: what [`say`] has written since the last line break.
+static OPEN: Mutex<String> = Mutex::new(String::new());
+
+/// Says that the line that waits for input has got it.
+pub(crate) fn heard() {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}
+
+/// As [`message`], where a question may wait: its prompt comes again.
+pub(crate) fn aside(text: &str) {
+    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    match open.is_empty() {
+        true => message(text),
+        false => say(&format!("\n{}\n{open}", inset(text))),
+    }
 }
 
 /// Says one thing. A line break in what it quotes begins no line of the terminal.
@@ -593,12 +661,7 @@ pub(crate) fn message(text: &str) {
 
 /// As [`say`], page by page if the text is longer than the terminal. False if the user has not seen all of it.
 pub(crate) fn say_in_pages(text: &str) -> bool {
-    let rows = tcgetwinsize(std::io::stderr()).map_or(0, |size| usize::from(size.ws_row));
-    let page = match rows {
-        // A terminal that does not report its height.
-        0 => usize::MAX,
-        rows => rows.saturating_sub(1).max(1),
-    };
+    let page = rows().map_or(usize::MAX, |rows| rows.saturating_sub(1).max(1));
     let (width, mut room) = (columns(), page);
     for line in text.lines() {
         let height = question::columns(line).div_ceil(width).max(1);
@@ -670,6 +733,22 @@ mod tests {
             assert!(line.contains(part), "{part} is missing in {line}");
         }
         assert_eq!(by_trust(&call, "policy mail.send_email.limit"), None);
+    }
+
+    /// A client ends its question, so that the user's Enter meets the next one.
+    #[test]
+    fn a_line_for_the_question_before_is_no_answer() {
+        let now = Instant::now();
+        let after = |ms| now + Duration::from_millis(ms);
+        for (replaced, shown, typed, is_early) in [
+            (Some(0), 1, 301, true),
+            (Some(0), 1, 1_001, false),
+            (Some(0), 5_000, 5_001, false),
+            (None, 1, 2, false),
+        ] {
+            let found = Replaced::is_early(replaced.map(after), after(shown), after(typed));
+            assert_eq!(found, is_early, "{replaced:?} {shown} {typed}");
+        }
     }
 
     #[test]

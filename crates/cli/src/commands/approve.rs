@@ -1,6 +1,7 @@
 //! `sluice approve`: the questions of every Sluice program of this user, listed and answered from a terminal or a script.
 
 use std::env;
+use std::io::{IsTerminal, stdout};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -16,8 +17,8 @@ use crate::exit::Exit;
 use crate::json_lines::{print_json, show};
 use crate::os_user;
 use crate::permissions::now;
-use crate::question::{full, shortened};
-use crate::terminal::{columns, message, print_escaped, say};
+use crate::question::{self, full, shortened, word};
+use crate::terminal::{Terminal, columns, is_agreed, message, print_escaped, say};
 
 /// The variable with the token of a program that answers.
 const TOKEN: &str = "SLUICE_TOKEN";
@@ -64,10 +65,16 @@ enum Action {
     #[command(after_help = "Example:\n  sluice approve show 1f0c9e52")]
     Show(Given),
     /// Allow the call once.
-    #[command(after_help = "Example:\n  sluice approve yes 1f0c9e52")]
+    #[command(
+        visible_alias = "once",
+        after_help = "Example:\n  sluice approve yes 1f0c9e52"
+    )]
     Yes(Given),
     /// Deny it.
-    #[command(after_help = "Example:\n  sluice approve no 1f0c9e52")]
+    #[command(
+        visible_alias = "deny",
+        after_help = "Example:\n  sluice approve no 1f0c9e52"
+    )]
     No(Given),
     /// Give one of the answers that `show` lists, such as `session` or `trust`.
     #[command(after_help = "Example:\n  sluice approve answer 1f0c9e52 session")]
@@ -91,7 +98,15 @@ pub(crate) async fn approve(args: &Approve) -> Result<Exit> {
         Action::Show(given) => approver.show(given),
         Action::Yes(given) => approver.answer(given, "once"),
         Action::No(given) => approver.answer(given, "no"),
-        Action::Answer { given, answer } => approver.answer(given, answer),
+        Action::Answer { given, answer } => {
+            // The words of the other commands, and the letters of a terminal.
+            let answer = match answer.as_str() {
+                "yes" | "o" => "once",
+                "deny" | "d" => "no",
+                answer => answer,
+            };
+            approver.answer(given, answer)
+        }
     }
 }
 
@@ -110,7 +125,7 @@ impl Approver {
                 // Not the user's own rights: they may be wider than those that the token was to have.
                 Some(found.with_context(|| {
                     format!(
-                        "the token in ${TOKEN} does not count; it was revoked, or it has expired"
+                        "the token in ${TOKEN} does not count: it is no token, was revoked, or has expired"
                     )
                 })?)
             }
@@ -127,6 +142,7 @@ impl Approver {
 
     async fn list(&self, as_json: bool, wait: bool, session: Option<&str>) -> Result<Exit> {
         let is_of = |it: &KeptQuestion| session.is_none_or(|own| it.question.session == own);
+        let mut is_said = false;
         let (all, unreadable) = loop {
             let version = self.desk.version()?;
             let found = self.desk.waiting(now())?;
@@ -134,6 +150,10 @@ impl Approver {
             all.retain(|question| self.may_see(question) && is_of(question));
             if !wait || !all.is_empty() {
                 break (all, found.unreadable);
+            }
+            if !as_json && !is_said {
+                say("no question waits; waiting for one, until Ctrl-C\n");
+                is_said = true;
             }
             // Not the questions themselves, which may be large.
             while self.desk.version()? == version {
@@ -143,12 +163,17 @@ impl Approver {
         if all.is_empty() && !as_json {
             say("no question waits\n");
         }
+        // A row that the terminal breaks would go on with foreign text.
+        let width = match stdout().is_terminal() {
+            true => columns(),
+            false => usize::MAX,
+        };
         for question in &all {
             let shown = shown(question);
             show(
                 as_json,
                 &desk::shown(question, now()),
-                &line(question, shown.as_ref().ok()),
+                &line(question, shown.as_ref().ok(), width),
             )?;
         }
         // A token with limits cannot count what it may not see.
@@ -181,7 +206,9 @@ impl Approver {
             None => {
                 let id = beginning(&question);
                 format!(
-                    "Answer it with `sluice approve answer {id} ANSWER`: {}.\n",
+                    "{}, {}.\nAnswer it with `sluice approve answer {id} ANSWER`: {}.\n",
+                    who_asks(&question),
+                    times(&question),
                     names.join(", ")
                 )
             }
@@ -214,7 +241,18 @@ impl Approver {
                 );
             }
             // What cannot be shown was not seen.
-            let choices = shown(&question)?.choices.into_iter();
+            let shown = shown(&question)?;
+            let is_offered = shown.choices.iter().any(|it| it.answer == answer);
+            // Such an answer covers more than the call that `list` shows.
+            if answer != "once" && is_offered && (self.token.is_none() || Terminal::attended()) {
+                say(&full(&shown, columns()).finish());
+                let prompt = format!("Type {answer} to allow this [no]: ");
+                if !is_agreed(&prompt, answer) {
+                    say("nothing was answered\n");
+                    return Ok(Exit::Refused);
+                }
+            }
+            let choices = shown.choices.into_iter();
             allows = choices
                 .filter(|choice| choice.answer == answer)
                 .map(|choice| choice.meaning)
@@ -243,7 +281,7 @@ impl Approver {
         match error {
             None if given.json => {}
             None if allows.is_empty() => say(&format!("answered: {answer}\n")),
-            None => say(&format!("answered: {answer}. {allows}\n")),
+            None => say(&format!("answered: {answer}\n{answer}: {allows}\n")),
             Some(error) => {
                 message(&format!("sluice: {error}"));
                 return Ok(Exit::Refused);
@@ -268,7 +306,7 @@ fn beginning(question: &KeptQuestion) -> String {
 }
 
 /// The call, its most important arguments, and how long it waits.
-fn line(kept: &KeptQuestion, shown: Option<&Shown>) -> String {
+fn line(kept: &KeptQuestion, shown: Option<&Shown>, width: usize) -> String {
     let question = &kept.question;
     let what = match question.tool.is_empty() {
         true => question.app.clone(),
@@ -283,20 +321,72 @@ fn line(kept: &KeptQuestion, shown: Option<&Shown>) -> String {
             text.join(", ")
         }
     };
-    let now = now().millis();
-    let seconds = |from: i64, to: i64| to.saturating_sub(from).max(0) / 1000;
     let approvers = match question.approvers.as_slice() {
         [] => String::new(),
-        names => format!("  for {}", names.join(", ")),
+        names => format!("  for {}", escape(&names.join(", "))),
     };
-    format!(
-        "{}  {} ({})  {}  {}, {} s, {} s left{approvers}",
-        beginning(kept),
-        shortened(&escape(&what), CALL),
-        question.effect,
-        shortened(&escape(&call), CALL),
-        question.front,
-        seconds(kept.asked.millis(), now),
-        seconds(now, question.expires.millis()),
-    )
+    let what = shortened(&escape(&what), CALL);
+    let head = format!("{}  {what} ({})  ", beginning(kept), question.effect);
+    let tail = format!("  {}, {}{approvers}", question.front, times(kept));
+    let used = question::columns(&head) + question::columns(&tail);
+    let call = shortened(&escape(&call), CALL.min(width.saturating_sub(used)));
+    shortened(&format!("{head}{call}{tail}"), width)
+}
+
+/// `proxy asks for ada`.
+fn who_asks(kept: &KeptQuestion) -> String {
+    let asker = kept.question.asker.iter();
+    let asker: String = asker.map(|name| format!(" for {}", word(name))).collect();
+    format!("{} asks{asker}", kept.question.front)
+}
+
+/// How long a question has waited, and how much longer it does.
+fn times(kept: &KeptQuestion) -> String {
+    let now = now().millis();
+    let span = |from: i64, to: i64| match to.saturating_sub(from).max(0) / 1000 {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds @ ..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    };
+    let (asked, expires) = (kept.asked.millis(), kept.question.expires.millis());
+    format!("since {}, {} left", span(asked, now), span(now, expires))
+}
+
+#[cfg(test)]
+mod tests {
+    use store::{NewQuestion, Time};
+
+    use super::*;
+
+    #[test]
+    fn a_row_of_the_list_is_not_broken() {
+        let new = NewQuestion {
+            front: "proxy".to_owned(),
+            session: String::new(),
+            conversation: String::new(),
+            asker: None,
+            app: "bank".repeat(30),
+            tool: "pay".to_owned(),
+            effect: "write".to_owned(),
+            choices: vec!["no".to_owned()],
+            approvers: Vec::new(),
+            shown: String::new(),
+            expires: Time::from_millis(now().millis() + 90_000_000),
+        };
+        let desk = Desk::in_memory().unwrap();
+        let id = desk.ask(&new, now()).unwrap();
+        let kept = desk.find(&id.to_string()).unwrap().unwrap();
+        let shown = Shown {
+            text: Some("x ".repeat(300)),
+            ..Shown::default()
+        };
+        for width in [24, 80, 120, 170] {
+            let row = line(&kept, Some(&shown), width);
+            assert!(question::columns(&row) <= width, "{row}");
+            assert!(
+                width < 120 || row.ends_with("proxy, since 0 s, 24 h left"),
+                "{row}"
+            );
+        }
+    }
 }

@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::interrupts::interrupts;
 use crate::json_lines::print_json;
 use crate::place::ConfigFile;
-use crate::terminal::{message, say, say_whole};
+use crate::terminal::{aside, message, say, say_whole};
 use crate::{os_user, paths};
 
 mod overview;
@@ -121,8 +121,16 @@ fn open(address: &str) -> Result<NamedTempFile> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    if program.spawn().is_err() {
-        message("note: there is no xdg-open, so open the address yourself");
+    let by_hand = |why: &str| aside(&format!("note: {why}, so open the address yourself"));
+    match program.spawn() {
+        Ok(mut program) => {
+            // It ends at once, or with the browser.
+            std::thread::spawn(move || match program.wait() {
+                Ok(status) if status.success() => {}
+                _ => by_hand("xdg-open found no browser"),
+            });
+        }
+        Err(_) => by_hand("there is no xdg-open"),
     }
     Ok(file)
 }

@@ -52,7 +52,7 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// List the tokens by name: what they are for, until when, and when they were last used.
+    /// List the tokens by name: what they are for, until when, and when they were last used (local time).
     #[command(after_help = "Example:\n  sluice token list --json")]
     List {
         /// Print JSON, one token per line.
@@ -226,7 +226,7 @@ fn value(token: &KeptToken) -> Value {
 
 /// Milliseconds of `30d`.
 fn duration(text: &str) -> Result<i64> {
-    let wrong = || anyhow!("write a number with m, h, d or w, like 30d");
+    let wrong = || anyhow!("write a number of at least 1 with m, h, d or w, like 30d");
     let unit = text.chars().last().ok_or_else(wrong)?;
     let minutes = match unit {
         'm' => 1,

@@ -6,6 +6,9 @@ use hub::trace::escape;
 use super::layout::{Lines, NAME_COLUMNS, columns, shortened};
 use super::typed::named;
 
+/// Before the name of a source.
+pub(super) const DEPENDS: &str = "It may depend on ";
+
 /// All of a question on a terminal of so many columns, without a prompt.
 pub(crate) fn full(shown: &Shown, width: usize) -> Lines {
     let mut lines = Lines::new(width);
@@ -79,8 +82,10 @@ pub(super) fn trusted(lines: &mut Lines, shown: &Shown) {
 
 fn depends(lines: &mut Lines, shown: &Shown) {
     for source in &shown.sources {
-        let head = format!("It may depend on {}:", described(source, usize::MAX));
-        lines.own(&head);
+        // A foreign name begins no line.
+        let room = lines.width.saturating_sub(DEPENDS.len() + 4);
+        let source_of = described(source, room.max(NAME_COLUMNS), usize::MAX);
+        lines.own(&format!("{DEPENDS}{source_of}:"));
         lines.paragraphs(&marked(source, usize::MAX));
     }
     let labels = || format!("text labelled {}", escape(&shown.excess.join(", ")));
@@ -92,36 +97,46 @@ fn depends(lines: &mut Lines, shown: &Shown) {
     lines.own(&format!("It may depend on {rest}."));
 }
 
-/// A source in at most so many columns: who wrote it, or its label, and which values of the call occur in it.
-pub(super) fn described(source: &ShownSource, most: usize) -> String {
-    let cut = |text: &str, most: usize| shortened(&escape(text), most);
+/// The name of a source: who wrote it, else where it comes from.
+pub(super) fn name(source: &ShownSource, most: usize) -> String {
+    let name = match source.writers.as_slice() {
+        [] => source.source.clone(),
+        writers => format!("text of {}", writers.join(" and ")),
+    };
+    shortened(&escape(&name), most)
+}
+
+/// A source in at most so many columns, its name in fewer: its label, and which values of the call occur in it. The name
+/// says most, and is cut last.
+pub(super) fn described(source: &ShownSource, name_room: usize, most: usize) -> String {
     let times = match source.times {
         0 | 1 => String::new(),
         times => format!(", {times} times"),
     };
+    let (doubt, label) = match source.is_relevant {
+        true if source.label.is_empty() || !source.writers.is_empty() => ("", String::new()),
+        true => ("", format!(" ({})", escape(&source.label.join(", ")))),
+        false => (" (irrelevant to the screener)", String::new()),
+    };
     // The author of a text chooses what is in it, so this proves nothing.
     let has = match source.shared.as_slice() {
         [] => String::new(),
-        names => format!(" with the same {}", cut(&names.join(" and "), NAME_COLUMNS)),
-    };
-    let name = match source.writers.as_slice() {
-        [] => cut(&source.source, NAME_COLUMNS.min(most / 2)),
-        writers => {
-            let room = most.saturating_sub(columns(&has) + columns(&times) + "text of ".len());
-            format!("text of {}", cut(&writers.join(" and "), room))
+        names => {
+            let names = shortened(&escape(&names.join(" and ")), NAME_COLUMNS);
+            format!(" with the same {names}")
         }
     };
-    let by = match source.is_relevant {
-        true if !source.writers.is_empty() => String::new(),
-        true => source.label.join(", "),
-        false => "irrelevant to the screener".to_owned(),
+    let room = most.saturating_sub(doubt.len() + times.len());
+    let name = name(source, name_room.min(room));
+    let room = room.saturating_sub(columns(&name));
+    let has = if columns(&has) <= room {
+        has
+    } else {
+        String::new()
     };
-    let room = most.saturating_sub(columns(&name) + columns(&has) + columns(&times) + 3);
-    let by = match by.is_empty() {
-        true => by,
-        false => format!(" ({})", cut(&by, room)),
-    };
-    format!("{name}{by}{times}{has}")
+    let fits = columns(&label) + columns(&has) <= room;
+    let label = if fits { label } else { String::new() };
+    format!("{name}{doubt}{label}{times}{has}")
 }
 
 /// The text of a source, escaped, with a mark around the value of the call; of what is before it at most so many

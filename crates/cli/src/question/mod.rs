@@ -22,6 +22,22 @@ use crate::keep_for::KeepFor;
 /// Typed lines that are no answer before the question is denied: a stuck key must not ask forever.
 const ATTEMPTS: usize = 5;
 
+/// The size of a terminal.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) columns: usize,
+    /// Lines that are seen together.
+    pub(crate) rows: usize,
+}
+
+impl From<usize> for Size {
+    /// So many columns, and as many lines as there are.
+    fn from(columns: usize) -> Self {
+        let rows = usize::MAX;
+        Self { columns, rows }
+    }
+}
+
 /// A question and the lines that are typed to it, without the terminal.
 pub(crate) struct Dialogue {
     choices: Vec<Answer>,
@@ -41,8 +57,9 @@ pub(crate) enum Next {
 }
 
 impl Dialogue {
-    /// A question on a terminal of so many columns.
-    pub(crate) fn new(question: &QuestionView, columns: usize, keep_for: KeepFor) -> Self {
+    /// A question on a terminal of this size.
+    pub(crate) fn new(question: &QuestionView, size: impl Into<Size>, keep_for: KeepFor) -> Self {
+        let size = size.into();
         let mut shown = question.shown(&keep_for);
         let mut choices = question.choices.clone();
         // Who is at the terminal has asked.
@@ -51,10 +68,10 @@ impl Dialogue {
             shown.choices.retain(|choice| choice.answer == NO);
         }
         Self {
-            short: short(&shown, columns),
+            short: short(&shown, size),
             choices,
             shown,
-            columns,
+            columns: size.columns,
             attempts: 0,
         }
     }

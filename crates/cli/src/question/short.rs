@@ -4,8 +4,9 @@
 use hub::question::{Shown, ShownArgument, ShownChoice, ShownSource};
 use hub::trace::{escape, escape_lines};
 
-use super::full::{described, full, marked, trusted, waiting, warnings};
-use super::layout::{INSET, Lines, columns};
+use super::Size;
+use super::full::{DEPENDS, described, full, marked, name, trusted, waiting, warnings};
+use super::layout::{INSET, Lines, NAME_COLUMNS, columns};
 use super::typed::{NO, named, prompt};
 
 /// Lines of a question with its prompt on a terminal of [`USUAL`] columns: as much is read before an answer. A narrower
@@ -19,6 +20,9 @@ const EXCERPT_LINES: usize = 2;
 
 /// Characters of that text before a value of the call, so that the value is in its first line.
 const BEFORE: usize = 56;
+
+/// Before the rest of a text that was divided.
+const CONTINUED: &str = "The call goes on: ";
 
 /// A question in few lines.
 #[derive(Debug)]
@@ -49,6 +53,8 @@ struct Room {
     left: usize,
     blocks: Vec<(Place, Vec<String>)>,
     is_cut: bool,
+    /// Whether the beginning of the call is cut: the terminal is very low.
+    is_call_cut: bool,
 }
 
 impl Room {
@@ -62,6 +68,7 @@ impl Room {
     /// Places a block, or as much of it as there is room for.
     fn put(&mut self, place: Place, mut lines: Vec<String>) {
         self.is_cut |= lines.len() > self.left;
+        self.is_call_cut |= place == Place::Call && lines.len() > self.left;
         lines.truncate(self.left);
         self.left -= lines.len();
         self.blocks.push((place, lines));
@@ -89,8 +96,8 @@ struct Part {
 }
 
 /// The question in few lines, on a terminal of so many columns.
-pub(super) fn short(shown: &Shown, columns: usize) -> Short {
-    let columns = Lines::new(columns).width;
+pub(super) fn short(shown: &Shown, size: Size) -> Short {
+    let columns = Lines::new(size.columns).width;
     let scale = USUAL.div_ceil(columns);
     let all: Vec<&str> = shown.choices.iter().map(|it| it.answer.as_str()).collect();
     // Which answers are offered now decides where the lines of the prompt break.
@@ -98,9 +105,10 @@ pub(super) fn short(shown: &Shown, columns: usize) -> Short {
     let longest = longest.lines().count();
     let mut room = Room {
         columns,
-        left: (LINES * scale).saturating_sub(longest),
+        left: (LINES * scale).min(size.rows).saturating_sub(longest),
         blocks: Vec::new(),
         is_cut: false,
+        is_call_cut: false,
     };
     let title = room.lines(|lines| {
         for sentence in &shown.title {
@@ -129,7 +137,7 @@ pub(super) fn short(shown: &Shown, columns: usize) -> Short {
     let warned = |one: &ShownArgument, room: &mut Room| {
         one.mixed.is_empty() || room.fit(Place::Notes, |lines| warnings(lines, one))
     };
-    let mut is_call_shown = true;
+    let mut is_call_shown = !room.is_call_cut;
     for one in &shown.arguments {
         is_call_shown &= warned(one, &mut room);
     }
@@ -240,7 +248,7 @@ impl Room {
     fn call(&mut self, shown: &Shown, most: usize) -> Vec<Part> {
         let groups = groups(&shown.arguments, self.columns, most);
         let arguments = groups.into_iter().map(|group| Part {
-            lead: "with ",
+            lead: "The call also has ",
             text: joined(group),
             is_covered: group.iter().any(|it| it.is_covered),
         });
@@ -257,7 +265,7 @@ impl Room {
             });
         let text = text.map(|text| Part {
             text,
-            lead: "and ",
+            lead: CONTINUED,
             is_covered: false,
         });
         let (mut head, mut rest) = (Lines::new(self.columns), Vec::new());
@@ -272,7 +280,7 @@ impl Room {
                 false => std::mem::take(&mut lines).concat(),
             };
             head.put(INSET, &lines);
-            let lead = if is_first { "and " } else { part.lead };
+            let lead = if is_first { CONTINUED } else { part.lead };
             rest.extend((!text.is_empty()).then_some(Part { lead, text, ..part }));
         }
         self.put(Place::Call, head.lines);
@@ -307,10 +315,10 @@ fn source(lines: &mut Lines, shown: &Shown, scale: usize, excerpt: usize) {
         let on = shown.descriptions.clone().unwrap_or_else(labels);
         return lines.clipped(&format!("It may depend on {on}."), scale);
     };
-    let begin = "It may depend on ";
     // A prefix and a colon.
-    let room = (lines.width * scale).saturating_sub(begin.len() + 4 * scale);
-    lines.clipped(&format!("{begin}{}:", described(source, room)), scale);
+    let room = (lines.width * scale).saturating_sub(DEPENDS.len() + 4 * scale);
+    let source_of = described(source, room, room);
+    lines.clipped(&format!("{DEPENDS}{source_of}:"), scale);
     // Breaks and indents would leave less room for words.
     let words = ShownSource {
         before: spaced(&source.before),
@@ -342,17 +350,23 @@ fn more(shown: &Shown) -> Option<String> {
         1 => Some(format!("1 {what}text")),
         count => Some(format!("{count} {what}texts")),
     };
-    let others = texts(count(true), "more ");
+    let others = texts(count(true), "more ").map(|it| {
+        let named = more.iter().filter(|it| it.is_relevant);
+        let mut names: Vec<String> = named.map(|it| name(it, NAME_COLUMNS)).collect();
+        names.dedup();
+        format!("{it} ({})", names.join(", "))
+    });
     let doubtful =
         texts(count(false), "").map(|it| format!("{it} that the screener found irrelevant"));
     let descriptions = shown
         .descriptions
         .clone()
         .filter(|_| !shown.sources.is_empty());
-    let all: Vec<String> = others
+    // The names are last, since they may be cut.
+    let all: Vec<String> = descriptions
         .into_iter()
-        .chain(descriptions)
         .chain(doubtful)
+        .chain(others)
         .collect();
     let all = all.join(", ");
     (!all.is_empty()).then(|| format!("It may also depend on {all}."))

@@ -144,8 +144,9 @@ fn what_becomes_the_users_own_request_was_shown_in_full() {
         match dialogue.hear(Some("o")) {
             Next::Say(all) => {
                 assert_eq!(all.matches("word").count(), 300, "{all}");
-                let meaning = "which then counts as your own request, except for body.";
-                assert!(all.contains(meaning), "{all}");
+                let meaning =
+                    "this call with its body; only the rest of it counts as your own request.";
+                assert!(all.replace("\n| ", "").contains(meaning), "{all}");
                 assert!(all.ends_with("[o once, d deny, default deny] "), "{all}");
             }
             Next::Done(answer) => return assert_eq!(answer, Answer::Once),
@@ -303,7 +304,7 @@ fn a_long_question_is_cut_and_can_be_shown_in_full() {
     // The recipient is not hidden behind thirty other arguments.
     let first = text.lines().nth(1).unwrap_or_default();
     assert_eq!(first, "|   to: \"eve@evil.example\"", "{text}");
-    let prompt = "Allow? [o once, s show 138 more lines, d deny, default deny] ";
+    let prompt = "Allow? [o once, s show 139 more lines, d deny, default deny] ";
     assert_eq!(dialogue.prompt(), prompt);
     let Next::Say(all) = dialogue.hear(Some("s\n")) else {
         unreachable!("showing is no answer");
@@ -352,6 +353,7 @@ fn only_an_offered_answer_allows() {
         assert!(again.ends_with(&dialogue.prompt()), "{again}");
         let hint = match line {
             "session" => "session is not offered here: ",
+            "y" | "yes" => "Type o and Enter to allow this call once, or d to deny it.\n",
             _ => "Type one of the letters or words, and Enter.\n",
         };
         assert!(again.starts_with(hint), "{again}");
@@ -393,7 +395,7 @@ fn an_answer_keeps_its_lines_and_is_capped() {
     insta::assert_snapshot!(shown(&question, 60));
     question.arguments = "line\n".repeat(500);
     let text = shown(&question, 80);
-    assert!(text.contains("s show 493 more lines"), "{text}");
+    assert!(text.contains("s show 494 more lines"), "{text}");
 }
 
 #[test]
@@ -480,6 +482,41 @@ fn texts_with_the_values_of_the_call_come_first() {
     // Long lines are wrapped behind the prefix.
     let text = shown(&doubted, 100);
     let line = "read_email (irrelevant to the screener) with the same to and amount:\n|   …e roof";
+    assert!(text.contains(line), "{text}");
+}
+
+/// Nothing has scrolled away when the answer is typed.
+#[test]
+fn a_question_fits_a_low_terminal() {
+    for rows in 1..14 {
+        let size = Size { columns: 40, rows };
+        let mut dialogue = Dialogue::new(&copied(), size, KeepFor::default());
+        let text = dialogue.text().to_owned() + &dialogue.prompt();
+        assert!(text.lines().count() <= rows.max(3), "{rows}: {text}");
+        let is_seen = text.contains("to: \"bob@bank.example\"");
+        let offers = text.contains("[o once");
+        assert!(is_seen || !offers, "{rows}: {text}");
+        if rows >= 12 {
+            assert!(is_seen && text.contains("It may depend on"), "{text}");
+        }
+        if !offers {
+            assert!(matches!(dialogue.hear(Some("o")), Next::Say(_)));
+        }
+    }
+}
+
+/// The name of a file says more than a label that is cut.
+#[test]
+fn the_name_of_a_source_is_cut_last() {
+    let mut question = copied();
+    let name = r#"read_file with {"file_path":"bill-december.txt"}"#;
+    question.causes[3].writers = vec![name.to_owned()];
+    let text = shown(&question, 80);
+    assert!(text.contains(name), "{text}");
+    question.causes[3].writers.clear();
+    question.causes[3].label = vec!["untrusted:".to_owned() + &"x".repeat(60)];
+    let text = shown(&question, 80);
+    let line = "| It may depend on result of read_email with the same to and amount:\n";
     assert!(text.contains(line), "{text}");
 }
 
@@ -708,7 +745,7 @@ fn a_question_about_one_argument_names_it() {
         ..poisoned()
     };
     let shown = shown(&question, 80).replace("\n| ", "");
-    let why = "limit allows only trusted and public text in the argument body.";
+    let why = "limit requires approval for untrusted:email, secret:mail in the argument body.";
     assert!(shown.contains(why), "{shown}");
 }
 

@@ -80,6 +80,9 @@ pub(super) fn not_offered(line: &str, shown: &Shown) -> String {
         "session" | "always" | "always-folder" | "h" | "host" => {
             "is not offered here: some calls can be allowed once only, such as irreversible ones"
         }
+        "y" | "yes" => {
+            return "Type o and Enter to allow this call once, or d to deny it.\n".to_owned();
+        }
         "each" => "needs another call of the same step",
         _ => return "Type one of the letters or words, and Enter.\n".to_owned(),
     };

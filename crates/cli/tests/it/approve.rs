@@ -102,7 +102,9 @@ fn a_question_is_answered_once_from_another_terminal() {
     assert_eq!(json["id"], id.to_string());
     assert_eq!(json["shown"]["arguments"][0]["value"], "\"hello\"");
     assert_eq!(home.run(&["approve", "list", "--session", "s2"]).1, "");
+    // No row of the list is broken, so that no text begins one.
     let (code, full, state) = home.run(&["approve", "show", short]);
+    assert!(state.contains("proxy asks, since "), "{state}");
     assert!(
         code == 0 && full.contains("mail wants to call act"),
         "{full}"
@@ -113,8 +115,12 @@ fn a_question_is_answered_once_from_another_terminal() {
     );
 
     let yes = home.sluice(&["approve", "answer", short, "session"]);
-    let (code, shown) = at_terminal(&yes, &[], |_| {});
-    assert!(code == 0 && shown.contains("app may call act."), "{shown}");
+    // More than this call is allowed once it was shown.
+    let (code, shown) = at_terminal(&yes, &["no"], |_| {});
+    assert!(code == 3 && shown.contains("app may call act."), "{shown}");
+    assert_eq!(desk.take(id).unwrap(), None);
+    let (code, shown) = at_terminal(&yes, &["session"], |_| {});
+    assert!(code == 0 && shown.contains("answered: session"), "{shown}");
     let given = desk.take(id).unwrap().unwrap();
     assert_eq!(
         (given.answer.as_str(), given.by.from.as_str()),
@@ -127,6 +133,9 @@ fn a_question_is_answered_once_from_another_terminal() {
         code == 3 && why.contains(&format!("session, by {} from approve", me())),
         "{why}"
     );
+    // The words of a terminal are words here too.
+    assert_eq!(home.run(&["approve", "deny", short]).0, 3);
+    assert_eq!(home.run(&["approve", "answer", short, "d"]).0, 3);
     let (code, json, _) = home.run(&["approve", "no", short, "--json"]);
     assert!(code == 3 && json.contains("\"counted\":false"), "{json}");
     assert!(

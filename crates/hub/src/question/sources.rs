@@ -29,7 +29,9 @@ impl QuestionView {
             (self.causes.iter()).partition(|cause| cause.relevant || !cause.quotes.is_empty());
         let (descriptions, mut relevant) = sorted(&causes);
         let rank = |cause: &Cause| cause.quotes.iter().map(|it| self.place_of(it)).min();
-        relevant.sort_by_key(|(cause, _)| rank(cause).unwrap_or(usize::MAX));
+        // The system's text is there at every call, and says least.
+        let is_system = |cause: &Cause| cause.source == Source::System;
+        relevant.sort_by_key(|(cause, _)| (rank(cause).unwrap_or(usize::MAX), is_system(cause)));
         Sources {
             relevant,
             screened_out: sorted(&doubtful).1,

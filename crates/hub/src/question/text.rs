@@ -152,15 +152,15 @@ impl QuestionView {
             reasons.push(format!("! The same call {before}."));
         }
         if !self.excess.is_empty() {
-            let limit = match self.limit.is_empty() {
-                true => "trusted and public text".to_owned(),
-                false => escape(&self.limit.join(", ")),
-            };
+            // Not what the limit allows: it would read as what the rule wants.
+            let excess = escape(&self.excess.join(", "));
             let part = match &self.argument {
                 Some(name) => format!(" in the argument {}", escape(name)),
                 None => String::new(),
             };
-            reasons.push(format!("The rule {rule} allows only {limit}{part}."));
+            reasons.push(format!(
+                "The rule {rule} requires approval for {excess}{part}."
+            ));
         } else if reasons.is_empty() {
             let what = self.noun();
             reasons.push(format!(
@@ -350,13 +350,15 @@ impl QuestionView {
         let all = arguments(&self.arguments).unwrap_or_default().into_iter();
         let carried = all.map(|argument| argument.name);
         let carried: Vec<String> = carried.filter(|name| !read.contains(name)).collect();
-        let except = match carried.as_slice() {
-            [] => String::new(),
-            names => format!(", except for {}", escape(&names.join(" and "))),
-        };
-        Some(format!(
-            "this call, which then counts as your own request{except}."
-        ))
+        Some(match carried.as_slice() {
+            [] => "this call, which then counts as your own request.".to_owned(),
+            names => {
+                let names = escape(&names.join(" and "));
+                format!(
+                    "this call with its {names}; only the rest of it counts as your own request."
+                )
+            }
+        })
     }
 }
 

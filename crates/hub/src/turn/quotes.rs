@@ -3,6 +3,7 @@
 //! It proves nothing, since the author of a text chooses its words. So it changes no label and no cause; a question only
 //! shows these texts first.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -26,6 +27,9 @@ const MAX_BYTES: usize = 4 << 20;
 /// Characters of a quotation before the value, and in all.
 const BEFORE: usize = 40;
 const EXCERPT: usize = 140;
+
+/// Places of one value in a text that are compared.
+const MAX_PLACES: usize = 32;
 
 /// Bytes of a text that the user can have shown: some hundred lines.
 const SHOWN: usize = 32 << 10;
@@ -69,6 +73,10 @@ pub(super) fn causes<F: Flow>(
         return shown;
     };
     let values = values(history, call, question);
+    let all = call.arguments.iter();
+    let all = all.flat_map(|(_, value)| leaves(value.reveal_tcb()));
+    let all = all.filter(|text| (MIN_CHARS..=EXCERPT).contains(&text.chars().count()));
+    let all: Vec<String> = all.take(MAX_VALUES).collect();
     let mut left = MAX_BYTES;
     for (cause, shown) in question.causes().iter().zip(&mut shown) {
         // Descriptions of tools block every call, and are no source of values.
@@ -85,7 +93,7 @@ pub(super) fn causes<F: Flow>(
             for value in &values {
                 let is_new = |quote: &Quote| quote.argument != value.argument;
                 if shown.quotes.iter().all(is_new)
-                    && let Some((excerpt, place)) = value.within(text)
+                    && let Some((excerpt, place)) = value.within(text, &all)
                 {
                     shown.quotes.push(Quote {
                         argument: value.argument.clone(),
@@ -161,29 +169,33 @@ impl Value {
             PromptMessage::Assistant { .. } => false,
             PromptMessage::System(text)
             | PromptMessage::User(text)
-            | PromptMessage::Tool { content: text, .. } => self.within(text).is_some(),
+            | PromptMessage::Tool { content: text, .. } => self.within(text, &[]).is_some(),
         })
     }
 
     /// The value in a text with the text around it, and its place there; of a long one, the part that the text contains in
-    /// some form.
-    fn within(&self, text: &str) -> Option<(String, Range<usize>)> {
+    /// some form. Of several places, the first of those with the most values of the call around it.
+    fn within(&self, text: &str, all: &[String]) -> Option<(String, Range<usize>)> {
         let mut forms = self.forms.iter();
-        let whole = forms.find_map(|form| Some((place(text, form)?, form.len())));
-        whole
-            .map(|(at, length)| excerpt(text, at, length))
-            .or_else(|| {
-                let part = self.text.get(self.parts.within(text).into_iter().next()?)?;
-                Some(excerpt(part, 0, part.len()))
-            })
+        let whole = forms.find_map(|form| {
+            let places = places(text, form).take(MAX_PLACES);
+            let found = places.map(|at| excerpt(text, at, form.len()));
+            let count =
+                |(text, _): &(String, _)| all.iter().filter(|it| text.contains(*it)).count();
+            found.min_by_key(|found| Reverse(count(found)))
+        });
+        whole.or_else(|| {
+            let part = self.text.get(self.parts.within(text).into_iter().next()?)?;
+            Some(excerpt(part, 0, part.len()))
+        })
     }
 }
 
-/// The place of a value in a text, as a word or several: `10` is not in `2310`.
-fn place(text: &str, value: &str) -> Option<usize> {
+/// The places of a value in a text, as a word or several: `10` is not in `2310`.
+fn places(text: &str, value: &str) -> impl Iterator<Item = usize> {
     let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-    let mut places = text.match_indices(value).map(|(at, _)| at);
-    places.find(|at| {
+    let places = text.match_indices(value).map(|(at, _)| at);
+    places.filter(move |at| {
         let (before, from) = text.split_at(*at);
         let after = from.get(value.len()..).unwrap_or_default();
         let joined_before = is_word(before.chars().next_back()) && is_word(value.chars().next());
@@ -215,12 +227,13 @@ mod tests {
 
     #[test]
     fn a_value_stands_where_it_is_a_word() {
+        let place = |text, value| places(text, value).next();
         assert_eq!(place("pay 2310, then 10.", "10"), Some(15));
         assert_eq!(place("pay 2310", "10"), None);
         assert_eq!(place("to:eve@evil.example,", "eve@evil.example"), Some(3));
         assert_eq!(place("steve@evil.example", "eve@evil.example"), None);
         let long = format!("{}IBAN{}", "ä ".repeat(100), " ö".repeat(100));
-        let at = place(&long, "IBAN").unwrap();
+        let at = long.find("IBAN").unwrap();
         let (shown, place) = excerpt(&long, at, 4);
         assert!(shown.starts_with('…') && shown.ends_with('…'), "{shown}");
         assert_eq!(shown.chars().count(), EXCERPT + 2);
@@ -230,10 +243,30 @@ mod tests {
         assert_eq!(shown.len() - '…'.len_utf8(), place.end);
     }
 
+    /// A list of who may read a file is no reason for a mail, and the task in it is.
+    #[test]
+    fn a_value_is_shown_beside_the_other_values() {
+        let value = Value::new("to", "david@x.example".to_owned());
+        let text = format!(
+            "david@x.example: rw.{} david@x.example: review by 2024-05-20.",
+            " words".repeat(60)
+        );
+        let all = ["david@x.example", "2024-05-20"].map(str::to_owned);
+        let (shown, place) = value.within(&text, &all).unwrap();
+        assert!(shown.ends_with("review by 2024-05-20."), "{shown}");
+        assert_eq!(&shown[place], "david@x.example");
+        let (first, _) = value.within(&text, &[]).unwrap();
+        assert!(first.starts_with("david@x.example: rw"), "{first}");
+    }
+
     #[test]
     fn a_value_is_known_as_json_writes_it_and_a_long_one_in_parts() {
         let value = Value::new("body", "say\n\"yes\"".to_owned());
-        assert!(value.within(r#"{"text":"Please say\n\"yes\"."}"#).is_some());
+        assert!(
+            value
+                .within(r#"{"text":"Please say\n\"yes\"."}"#, &[])
+                .is_some()
+        );
         let long = Value::new(
             "body",
             format!(
@@ -242,9 +275,9 @@ mod tests {
             ),
         );
         assert!(
-            long.within("THE CHAIRS COME\\non Monday at ten o'clock, I hope")
+            long.within("THE CHAIRS COME\\non Monday at ten o'clock, I hope", &[])
                 .is_some()
         );
-        assert!(long.within("the chairs come").is_none());
+        assert!(long.within("the chairs come", &[]).is_none());
     }
 }

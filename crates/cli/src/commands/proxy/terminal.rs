@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use hub::trace::escape;
@@ -14,7 +15,7 @@ use tokio::sync::{Mutex, mpsc};
 use crate::answered;
 use crate::keep_for::KeepFor;
 use crate::question::{Dialogue, Next};
-use crate::terminal::{columns, message, say};
+use crate::terminal::{Replaced, heard, message, say, size};
 
 /// Asks at the desk alone, and says so on one line.
 pub(crate) struct Announced(pub(crate) Arc<Desk>);
@@ -39,6 +40,32 @@ pub(crate) struct Asked {
     desk: Arc<Desk>,
     /// The typed lines, for one question at a time.
     lines: Mutex<mpsc::UnboundedReceiver<String>>,
+    replaced: Replaced,
+}
+
+/// A question that is asked. If its caller goes away while it is shown, the user is told.
+struct Open<'a> {
+    asked: &'a Asked,
+    is_shown: AtomicBool,
+}
+
+impl Open<'_> {
+    /// Ends a question that no typed line has answered. Whether it was shown.
+    fn replace(&self) -> bool {
+        let is_shown = self.is_shown.swap(false, Ordering::Relaxed);
+        if is_shown {
+            self.asked.replaced.set();
+        }
+        is_shown
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if self.replace() {
+            say("\n(taken back: the client no longer waits for an answer)\n");
+        }
+    }
 }
 
 impl Asked {
@@ -58,7 +85,12 @@ impl Asked {
             }
         });
         let lines = Mutex::new(lines);
-        Self { desk, lines }
+        let replaced = Replaced::default();
+        Self {
+            desk,
+            lines,
+            replaced,
+        }
     }
 
     /// Asks at the terminal. `is_shown` becomes true once the user sees the question.
@@ -76,7 +108,7 @@ impl Asked {
             return std::future::pending().await;
         }
         while lines.try_recv().is_ok() {}
-        let mut dialogue = Dialogue::new(question, columns(), KeepFor::default());
+        let mut dialogue = Dialogue::new(question, size(2), KeepFor::default());
         say(&format!(
             "\nConversation {}:\n{}{}",
             escape(conversation),
@@ -84,13 +116,22 @@ impl Asked {
             dialogue.prompt()
         ));
         is_shown.store(true, Ordering::Relaxed);
+        let (shown, replaced) = (Instant::now(), self.replaced.take());
         loop {
             let Some(line) = lines.recv().await else {
                 // The terminal is closed; the desk can still answer.
                 return std::future::pending().await;
             };
+            heard();
+            if Replaced::is_early(replaced, shown, Instant::now()) {
+                say(&format!("{}{}", Replaced::EARLY, dialogue.prompt()));
+                continue;
+            }
             match dialogue.hear(Some(&line)) {
-                Next::Done(answer) => return answered::typed(answer),
+                Next::Done(answer) => {
+                    is_shown.store(false, Ordering::Relaxed);
+                    return answered::typed(answer);
+                }
                 Next::Say(again) => say(&again),
             }
         }
@@ -104,12 +145,15 @@ impl Approver for Asked {
     }
 
     async fn ask(&self, conversation: &str, question: &QuestionView) -> Answered {
-        let is_shown = AtomicBool::new(false);
+        let open = Open {
+            asked: self,
+            is_shown: AtomicBool::new(false),
+        };
         tokio::select! {
-            answered = self.typed(conversation, question, &is_shown) => answered,
+            answered = self.typed(conversation, question, &open.is_shown) => answered,
             // The desk has the timeout.
             answered = self.desk.beside(conversation, question) => {
-                if is_shown.load(Ordering::Relaxed) {
+                if open.replace() {
                     say(&answered::elsewhere(&answered));
                 }
                 answered
