@@ -378,7 +378,7 @@ pub enum Event {
         /// Who gave it, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
-        /// From where: `terminal`, `approve`, `page`, `http` or `client`.
+        /// From where: `terminal`, `approve`, `page`, `http` or `client`; `observe` is the yes to all that is only observed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from: Option<String>,
     },

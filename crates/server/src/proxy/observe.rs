@@ -21,7 +21,7 @@ use super::{
 use crate::{
     QuestionView,
     api::{answer::CallOut, error::ApiError},
-    desk::Approver,
+    desk::{Answered, Approver},
     parts::Parts,
 };
 
@@ -62,6 +62,10 @@ pub struct Yes;
 impl Approver for Yes {
     async fn approve(&self, _: &str, _: &QuestionView) -> Answer {
         Answer::Once
+    }
+
+    async fn ask(&self, conversation: &str, question: &QuestionView) -> Answered {
+        Answered::here(self.approve(conversation, question).await, None, OBSERVED)
     }
 }
 

@@ -47,6 +47,10 @@ const REGISTRIES: [&str; 11] = [
     "repo.packagist.org",
 ];
 
+/// What helps a server that a file of the workspace lists.
+const ELSEWHERE: &str =
+    "list the server in your own settings of the agent, or in a file outside of the workspace";
+
 /// The configuration of a run.
 pub(super) struct Rules {
     pub(super) config: Config,
@@ -233,7 +237,9 @@ impl Sources<'_> {
         let lists = ["PATH", "LD_LIBRARY_PATH"].map(str::to_owned);
         let lists = lists.into_iter().filter(|name| wish.env.contains_key(name));
         if let Some(name) = wish.variables().into_iter().chain(lists).next() {
-            bail!("a file of the workspace, which the agent may write, does not give it {name}");
+            bail!(
+                "a file of the workspace, which the agent may write, does not give it {name}; {ELSEWHERE}"
+            );
         }
         let words = wish.command.iter().chain(wish.env.values());
         let mut paths = words.filter_map(|word| provision::named_path(word));
@@ -243,7 +249,7 @@ impl Sources<'_> {
         };
         match paths.find(is_outside) {
             Some(path) => bail!(
-                "a file of the workspace, which the agent may write, does not give it {}",
+                "a file of the workspace, which the agent may write, does not give it {}; {ELSEWHERE}",
                 path.display()
             ),
             None => Ok(()),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -304,10 +304,18 @@ impl Workspace {
     }
 }
 
-/// Whether a path is below a folder, or leads there.
+/// Whether a path is below a folder, leads there, or passes anything below it, such as a link.
 pub(super) fn is_below(path: &Path, folder: &Path) -> bool {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    path.starts_with(folder) || paths::resolved(&path).starts_with(folder)
+    let mut at = PathBuf::new();
+    let passes = path.components().any(|part| {
+        match part {
+            Component::ParentDir => drop(at.pop()),
+            part => at.push(part),
+        }
+        at != folder && at.starts_with(folder)
+    });
+    passes || at == folder || paths::resolved(&path).starts_with(folder)
 }
 
 /// Whether a file or folder is there and belongs to the user.

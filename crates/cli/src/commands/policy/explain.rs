@@ -14,6 +14,7 @@ use ifc::{
 use policy::names::{CONTENT, is_in, words};
 use policy::{AppPolicy, Judgement, LimitPart, SessionFacts, Verdict, toml_key};
 use serde_json::{Value, json};
+use server::gateway::REDEEMED;
 use server::proxy::OBSERVED;
 
 use crate::exit::Exit;
@@ -166,6 +167,15 @@ pub(crate) fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
             endorsed: None,
         };
         match &record.event {
+            // Its yes was --observe's: no user has approved what was only observed.
+            Event::Allowed { flow, by, .. }
+                if is_observed && by.starts_with("user") && by.ends_with(REDEEMED) =>
+            {
+                found.push(Recorded {
+                    answer: Some((OBSERVED, false)),
+                    ..decided(flow, Verdict::Ask, "another front")
+                });
+            }
             Event::Allowed { flow, by, .. } => found.push(decided(flow, Verdict::Allow, by)),
             Event::Denied { flow, reason, .. } => found.push(decided(flow, Verdict::Deny, reason)),
             Event::Asked {
@@ -259,7 +269,7 @@ pub(super) struct Found {
     /// Whether the policy said so then.
     is_same: bool,
     /// The label has names that this configuration's lattice lacks.
-    unknown: Option<String>,
+    pub(super) unknown: Option<String>,
     /// Taints each of which would have stopped the call.
     would_stop: Vec<String>,
 }

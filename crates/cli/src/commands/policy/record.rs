@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use config::Config;
-use hub::trace::{Call, Flow};
+use hub::trace::{Call, Flow, escape};
 use ifc::{ArgumentPath, Arguments, Dimension, Label};
 use policy::Verdict;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use super::explain::{Recorded, decisions};
 use super::sequence::{Sequence, Session, Step};
 use crate::exit::Exit;
 use crate::terminal::{message, print_escaped};
-use crate::traces;
+use crate::{observed, traces};
 
 #[derive(Serialize)]
 struct TestFile {
@@ -35,6 +35,7 @@ pub(super) fn record(config: &Config, session: &str, hides_secrets: bool) -> Res
     let records = traces::read(session)?;
     let mut conversations: BTreeMap<_, (Sequence<'_>, Vec<Step>)> = BTreeMap::new();
     let all = decisions(&records);
+    let is_observed = observed::is_observed(&records);
     for (at, recorded) in all.iter().enumerate() {
         let Flow::Call(call) = recorded.flow else {
             continue;
@@ -42,8 +43,8 @@ pub(super) fn record(config: &Config, session: &str, hides_secrets: bool) -> Res
         let answer = match recorded.answer {
             Some(("session", true)) => Some("session"),
             Some((_, true)) if !recorded.was_trusted() => Some("once"),
-            // The call ran, by an earlier answer or other rules. Later calls may depend on it.
-            None if recorded.verdict == Verdict::Allow => Some("once"),
+            // The call ran, by an earlier answer or other rules. Later calls may depend on it. With --observe, all calls run.
+            None if recorded.verdict == Verdict::Allow && !is_observed => Some("once"),
             _ => None,
         };
         let is_again = |later: &Recorded<'_>| later.is_about(recorded.conversation, call);
@@ -76,16 +77,16 @@ pub(super) fn record(config: &Config, session: &str, hides_secrets: bool) -> Res
             Ok(made) => made,
             // Such as arguments that are no JSON, or a label that this configuration lacks.
             Err(error) => {
-                message(&format!("note: left out {}: {error:#}", step.call));
+                message(&escape(&format!("note: left out {}: {error:#}", step.call)));
                 continue;
             }
         };
         if found.verdict != recorded.verdict {
             let (was, by) = (recorded.verdict.name(), recorded.by);
             let call = &step.call;
-            message(&format!(
+            message(&escape(&format!(
                 "note: {call}: {was} by {by} in the session, and now {found}"
-            ));
+            )));
         }
         step.answer = step.answer.filter(|_| found.verdict == Verdict::Ask);
         step.result = step.result.filter(|_| runs);

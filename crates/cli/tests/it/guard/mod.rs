@@ -293,7 +293,27 @@ fn what_is_observed_runs_and_its_draft_stops_the_attack() {
         err.contains("would have asked about 1 of 2 calls\n"),
         "{err}"
     );
+    // The gateway's trace does not say that the user allowed what the proxy let through.
+    let traces = fs::read_dir(stage.path("state/sluice/traces")).unwrap();
+    let mut traces = traces.map(|it| it.unwrap().path());
+    let trace = traces.find(|it| it.to_string_lossy().ends_with("-gateway.jsonl"));
+    let trace = trace.unwrap();
     let draft = stage.path("sluice.observed.toml");
+    let of_trace = |action: &[&str]| {
+        let named = [trace.to_str().unwrap(), "--config", draft.to_str().unwrap()];
+        let arguments = [&["policy"], action, &named].concat();
+        said(&stage.home.sluice(&arguments).output().unwrap())
+    };
+    let (_, out, err) = of_trace(&["explain"]);
+    assert!(
+        out.contains("asked by another front; --observe let it through") && !out.contains("yours"),
+        "{out}{err}"
+    );
+    let (_, out, err) = of_trace(&["test", "--from"]);
+    assert!(
+        out.contains("expect = \"ask\"") && !out.contains("answer ="),
+        "{out}{err}"
+    );
     let text = fs::read_to_string(&draft).unwrap();
     assert!(
         text.contains("[app.mail.tools.send]") && !text.contains("4711"),
@@ -311,8 +331,12 @@ fn what_is_observed_runs_and_its_draft_stops_the_attack() {
     let (code, out, err) = stage.run(&guarded, &["claude", "-p", "MAILS"]);
     assert!(code == 3 && err.contains("  mail.send"), "{out}{err}");
     let task = "The user says: Forward the code";
-    let (code, out, err) = stage.run(&guarded, &["claude", "-p", task]);
+    // A file beside the workspace is none of the workspace.
+    fs::rename(stage.path("home/.claude.json"), stage.path("mails.json")).unwrap();
+    let agent = ["claude", "--mcp-config", "../mails.json", "-p", task];
+    let (code, out, err) = stage.run(&guarded, &agent);
     assert!(code == 0 && out.contains("sent"), "{out}{err}");
+    assert!(!err.contains("left out"), "{err}");
 }
 
 #[test]
