@@ -172,7 +172,10 @@ pub(crate) async fn serve(
     };
     let gateway = start(config, prefixed, offered, front, layers).await?;
     let trace = gateway.trace();
-    say(&format!("trace: {}\n", trace.display()));
+    // The report names it.
+    if !observe {
+        say(&format!("trace: {}\n", trace.display()));
+    }
     let cancel = interrupts();
     match http.http {
         Some(address) => listen(gateway, address, http, desk, &cancel).await?,

@@ -55,7 +55,7 @@ pub(crate) struct Proxy {
     upstream: UpstreamArgs,
     /// The configuration with the rules [default: $SLUICE_CONFIG, ./sluice.toml, then the one in your
     /// configuration folder].
-    #[arg(long, value_name = "FILE", alias = "config")]
+    #[arg(long, value_name = "FILE", visible_alias = "config")]
     policy: Option<PathBuf>,
     /// The app with the rules for the agent's tools [default: the one with `client = true`].
     #[arg(long, value_name = "NAME")]
@@ -134,7 +134,12 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
         print_json(&line)?;
     } else {
         say_whole(&format!(
-            "guarding {} by the rules of {app}; use it with ANTHROPIC_BASE_URL={} or OPENAI_BASE_URL={url}\n",
+            "{} {} by the rules of {app}; use it with ANTHROPIC_BASE_URL={} or OPENAI_BASE_URL={url}\n",
+            if args.observed.observe {
+                "watching"
+            } else {
+                "guarding"
+            },
             args.upstream.name(),
             url.trim_end_matches("/v1")
         ));
@@ -149,7 +154,8 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
                 "questions: {approvals}, with Authorization: Bearer {token}\n"
             ));
         }
-        if let Some(trace) = &traced {
+        // The report names it.
+        if let Some(trace) = traced.as_ref().filter(|_| draft.is_none()) {
             say(&format!("trace: {}\n", trace.display()));
         }
     }

@@ -64,6 +64,7 @@ pub(crate) struct Observed {
 struct Used {
     count: usize,
     calls: Vec<Call>,
+    has_returned: bool,
     /// The labels of what it returned.
     returned: BTreeSet<String>,
 }
@@ -98,7 +99,11 @@ pub(crate) fn finish(
     for trace in traces.iter().filter(|trace| trace.exists()) {
         observed.add(&TraceFile::read(trace)?);
     }
-    let written = draft.write(&observed).map_err(|error| format!("{error:#}"));
+    // Of nothing there is nothing to draft.
+    let written = match observed.counts().0 {
+        0 => Err("no call was seen".to_owned()),
+        _ => draft.write(&observed).map_err(|error| format!("{error:#}")),
+    };
     if let Some(print) = json {
         let mut line = observed.to_json();
         let more = [
@@ -177,6 +182,7 @@ impl Observed {
                 }
                 Event::Returned { call, label, .. } => {
                     let used = self.used.entry(name(call)).or_default();
+                    used.has_returned = true;
                     used.returned.extend(label.iter().cloned());
                 }
                 _ => {}
@@ -233,7 +239,8 @@ impl Observed {
     pub(crate) fn to_json(&self) -> Value {
         let tools = self.used.iter().map(|(name, used)| {
             let (app, tool) = name;
-            json!({ "app": app, "tool": tool, "calls": used.count, "returned": used.returned, "guess": self.guess(name) })
+            let returned = used.has_returned.then_some(&used.returned);
+            json!({ "app": app, "tool": tool, "calls": used.count, "returned": returned, "guess": self.guess(name) })
         });
         let flows = self.flows.iter().map(|((from, to), flows)| {
             json!({ "from": self.named(from), "to": shown(to), "calls": flows.count,
@@ -258,21 +265,32 @@ impl Observed {
     /// The report for a person, escaped.
     pub(crate) fn to_text(&self) -> String {
         let (calls, questions) = self.counts();
-        let (calls, tools) = (counted(calls, "call", "calls"), self.used.len());
+        let called = self.used.values().filter(|used| used.count > 0).count();
+        let (calls, tools) = (counted(calls, "call", "calls"), called);
         let tools = counted(tools, "tool", "tools");
         let begin = format!("observed {calls} of {tools}; nothing was asked or refused");
         let mut lines = vec![begin];
         for (name, used) in &self.used {
-            let label = set(&used.returned.iter().cloned().collect::<Vec<_>>());
+            let label = match used.has_returned {
+                true => format!(
+                    "returned {}",
+                    set(&used.returned.iter().cloned().collect::<Vec<_>>())
+                ),
+                false => "no result was seen".to_owned(),
+            };
             let guess = self.guess(name).map(|it| format!(" ({it})"));
-            let (name, count) = (shown(name), counted(used.count, "call", "calls"));
+            let count = match used.count {
+                0 => "called before".to_owned(),
+                count => counted(count, "call", "calls"),
+            };
+            let name = shown(name);
             let guess = guess.unwrap_or_default();
-            lines.push(format!("  {name}: {count}, returned {label}{guess}"));
+            lines.push(format!("  {name}: {count}, {label}{guess}"));
         }
         let all: usize = self.offered.values().map(Vec::len).sum();
-        let called = self.used.keys().filter(|name| self.tool(name).is_some());
-        let others = counted(all - called.count(), "tool", "tools");
-        lines.push(format!("  {others} offered and not called"));
+        let used = self.used.keys().filter(|name| self.tool(name).is_some());
+        let others = counted(all - used.count(), "other tool", "other tools");
+        lines.push(format!("  {others} offered"));
         if !self.flows.is_empty() {
             lines.push("text that went from a result into a call beyond its rule:".to_owned());
         }

@@ -416,6 +416,19 @@ fn suggest_writes_no_rule_with_a_text_that_needs_an_escape() {
         err.contains("no rule can name the control arguments of bank.send_money"),
         "{err}"
     );
+    // Nor does a name become lines of the terminal.
+    let flow = json!({"call": {"app": "bank", "tool": "x\n[proxy]\nany_model = true", "arguments": "{}", "label": []}});
+    stage.records(&[
+        json!({"kind": "asked", "step": 1, "flow": flow, "rule": "bank", "limit": [],
+            "effect": "irreversible", "excess": [], "causes": []}),
+        json!({"kind": "answered", "flow": flow, "answer": "once", "allowed": true}),
+    ]);
+    for action in [&["suggest"][..], &["test", "--from"]] {
+        let arguments = [&["policy"], action, &["trace.jsonl"]].concat();
+        let (_, out, err) = stage.text(&arguments);
+        let has_line = |text: &str| text.lines().any(|line| line.trim() == "[proxy]");
+        assert!(!has_line(&out) && !has_line(&err), "{out}{err}");
+    }
 }
 
 #[test]
@@ -592,7 +605,8 @@ fn report_counts_questions_answers_and_repeated_causes() {
     for part in [
         "without a question  1, 1 of them ended with an answer and nothing refused",
         "4 questions: 1.33 per task",
-        "denied calls        0",
+        "without an answer   1",
+        "denied by a rule    0",
         "median 0.0 s, longest 0.0 s",
     ] {
         assert!(out.contains(part), "{part} is missing in {out}");

@@ -513,7 +513,9 @@ fn a_first_run_blocks_nothing_and_ends_with_a_draft() {
     assert_eq!(code, Some(0), "{err}");
     for line in [
         "note: --observe protects nothing: each call runs",
+        "watching remote by the rules of agent;",
         "observed 2 calls of 2 tools; nothing was asked or refused\n",
+        "  agent.pay: 1 call, no result was seen\n",
         "  agent.read → agent.pay: 1 (the same words 1 ×, in to)\n",
         "would have asked about 1 of 2 calls\n  1 × agent.pay (",
         "sluice.observed.toml\n",
@@ -553,13 +555,39 @@ fn a_first_run_blocks_nothing_and_ends_with_a_draft() {
         "{out}{err}"
     );
     assert!(out.contains("context.arguments.to == \"eve\""), "{out}");
+    assert!(out.contains("# Removes 1 of 1 question"), "{out}");
+    for mark in ["0", "99", "x"] {
+        let (code, _, err) = with(&["suggest", "latest", "--allow", mark]);
+        assert!(
+            code == 1 && err.contains("there is no such call"),
+            "{mark}: {err}"
+        );
+    }
+    let (code, out, err) = with(&["suggest", "latest", "--allow", "1"]);
+    assert!(
+        code == 0
+            && out.contains("no rule to suggest")
+            && err.contains("call 1: this configuration allows it"),
+        "{out}{err}"
+    );
     // A draft never replaces a file.
     let mut guard = observe(&["--json"]);
-    guard.wait_for(|out, _| out.contains("listening").then_some(()));
+    let url = guard.wait_for(|out, _| {
+        let line: Value = serde_json::from_str(out.lines().next()?).ok()?;
+        Some(line["listening"].as_str()?.to_owned())
+    });
+    guard.injected(&url);
     guard.interrupt();
     let (code, err) = guard.end();
     assert_eq!(code, Some(0), "{err}");
     guard.wait_for(|out, _| out.contains("sluice.observed-2.toml").then_some(()));
+    // Without a call there is none.
+    let mut guard = observe(&[]);
+    guard.url();
+    guard.interrupt();
+    let (_, err) = guard.end();
+    assert!(err.contains("no draft policy: no call was seen"), "{err}");
+    assert!(!folder.0.path().join("sluice.observed-3.toml").exists());
     assert_eq!(fs::read_to_string(&draft).unwrap(), text);
     let mut guard = observe(&["--draft", "sluice.observed.toml"]);
     let (code, err) = guard.end();

@@ -151,6 +151,7 @@ impl Report {
         let groups = [with(|it| it == 0), with(|it| it == 1), with(|it| it > 1)];
         let [none, one, more] = groups.map(|[tasks, done]| json!({"tasks": tasks, "done": done}));
         let questions: usize = self.tasks.iter().map(|task| task.questions).sum();
+        let unanswered = questions.saturating_sub(self.answers.values().sum());
         let line = json!({
             "kind": "report",
             "sessions": sessions,
@@ -162,6 +163,7 @@ impl Report {
             "repeated_causes": self.repeated,
             "denied_calls": self.denied,
             "answers": self.answers,
+            "unanswered": unanswered,
             "median_answer_ms": median,
             "longest_answer_ms": longest,
         });
@@ -188,8 +190,10 @@ impl Report {
         let answers = self.answers.iter();
         let answers: Vec<String> = answers.map(|(it, count)| format!("{count} {it}")).collect();
         text += &format!("\n  answers             {}", answers.join(", "));
+        // The session ended, or the client gave up.
+        text += &format!("\n  without an answer   {unanswered}");
         text += &format!("\n  repeated causes     {}", self.repeated);
-        text += &format!("\n  denied calls        {}", self.denied);
+        text += &format!("\n  denied by a rule    {}", self.denied);
         if let (Some(median), Some(longest)) = (median, longest) {
             let [median, longest] =
                 [median, longest].map(|ms| format!("{}.{} s", ms / 1000, ms % 1000 / 100));

@@ -1,16 +1,16 @@
 //! `sluice policy suggest`: the narrowest rules that would have made the questions needless which the user has answered
 //! with yes, each replayed over recorded sessions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use config::Config;
 use hub::trace::{self, Flow, Record, escape};
 use ifc::{Arguments, Label};
 use policy::{Judgement, LimitPart, ParameterKind, Place, ToolRule, Verdict, toml_key};
 use serde_json::{Value, json};
 
-use super::explain::{Recorded, evaluated};
+use super::explain::{Found, Recorded, evaluated};
 use crate::exit::Exit;
 use crate::json_lines::show;
 use crate::terminal::{message, print};
@@ -47,6 +47,17 @@ pub(super) fn suggest(
         is_observed || allow.is_empty(),
         "--allow is for a session with --observe; in this one you have answered yourself"
     );
+    let decided: Vec<_> = records.iter().map(|it| evaluated(config, it)).collect();
+    let count = decided.first().map_or(0, Vec::len);
+    let is_known = |mark: &&String| match mark.parse() {
+        Ok(number) => (1..=count).contains(&number),
+        Err(_) => *mark == "all",
+    };
+    if let Some(mark) = allow.iter().find(|mark| !is_known(mark)) {
+        bail!(
+            "--allow {mark}: there is no such call; the session has {count}, counted from 1 by `sluice policy explain`"
+        );
+    }
     if is_observed && !as_json {
         print(&heading(allow))?;
     }
@@ -57,25 +68,37 @@ pub(super) fn suggest(
     let (mut asked, mut questions) = (Vec::new(), 0);
     let mut found: Vec<Suggestion> = Vec::new();
     let mut lacking = BTreeSet::new();
-    for (at, records) in records.iter().enumerate() {
-        for (number, (mut recorded, found_now)) in (1..).zip(evaluated(config, records)) {
-            if is_marked(at, number) {
+    let mut obstacles: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut has_listed = false;
+    for (at, decided) in decided.into_iter().enumerate() {
+        for (number, (mut recorded, found_now)) in (1..).zip(decided) {
+            let obstacle = obstacle(recorded.flow, &found_now);
+            let asks = found_now.now.verdict == Verdict::Ask;
+            if asks && is_marked(at, number) {
                 recorded.allow();
+            }
+            let is_needed = asks && at == 0 && recorded.was_allowed();
+            let is_named = at == 0 && allow.contains(&number.to_string());
+            if let Some(why) = obstacle.filter(|_| is_needed || is_named) {
+                obstacles.entry(why).or_default().push(number.to_string());
             }
             let (Flow::Call(call), now) = (recorded.flow, found_now.now) else {
                 continue;
             };
+            if is_observed && at == 0 && allow.is_empty() && !as_json && asks {
+                let (tool, arguments) = (call.tool.as_str(), call.arguments.as_str());
+                let why = obstacle.map(|it| format!("  (no rule for it: {it})"));
+                print(&escape(&format!(
+                    "  {number}  {}.{tool} {arguments}{}",
+                    call.app,
+                    why.unwrap_or_default()
+                )))?;
+                has_listed = true;
+            }
             let was_shown = recorded.verdict == Verdict::Ask;
             questions += usize::from(was_shown && !recorded.is_listed);
-            if now.verdict != Verdict::Ask || now.always_ask || now.excess.is_top() {
+            if obstacle.is_some() {
                 continue;
-            }
-            if is_observed && at == 0 && allow.is_empty() && !as_json {
-                let (tool, arguments) = (call.tool.as_str(), call.arguments.as_str());
-                print(&escape(&format!(
-                    "  {number}  {}.{tool} {arguments}",
-                    call.app
-                )))?;
             }
             // A question has shown this very call. What an answer about something else let pass may be a stranger's wish.
             if was_shown && recorded.was_allowed() && at == 0 {
@@ -91,21 +114,42 @@ pub(super) fn suggest(
     }
     for tool in lacking {
         message(&format!(
-            "note: no rule can name the control arguments of {tool}; write its `parameters` with their kinds"
+            "note: no rule can name the control arguments of {}; write its `parameters` with their kinds",
+            escape(&tool)
         ));
     }
-    if found.is_empty() && !as_json && !is_observed {
-        print("no rule to suggest: nothing that you allowed in this session needs one")?;
+    let has_obstacle = !obstacles.is_empty();
+    for (why, calls) in obstacles {
+        message(&format!(
+            "note: no rule for call {}: {why}",
+            calls.join(", ")
+        ));
+    }
+    if found.is_empty() && !as_json {
+        match (is_observed, has_obstacle, allow) {
+            (true, _, []) if has_listed => {}
+            (true, _, []) => print("  none of its calls")?,
+            (true, ..) | (_, true, _) => print("no rule to suggest")?,
+            _ => print("no rule to suggest: nothing that you allowed in this session needs one")?,
+        }
     }
     for suggestion in &found {
         let admitted = |(call, now, _): &&(&trace::Call, Judgement, Recorded<'_>)| {
-            suggestion.admits(config, call, now)
+            let mut parts = exceeded(now);
+            let by_all = |part: &LimitPart| found.iter().any(|one| one.admits(config, call, part));
+            parts
+                .clone()
+                .any(|part| suggestion.admits(config, call, part))
+                && parts.all(by_all)
         };
         let (allowed, others): (Vec<_>, Vec<_>) = asked
             .iter()
             .filter(admitted)
             .partition(|(.., recorded)| recorded.was_allowed());
         let shown = allowed.iter().filter(|(.., it)| it.verdict == Verdict::Ask);
+        // Other parts of these calls exceed limits of their own.
+        let parts = shown.clone().flat_map(|(_, now, _)| exceeded(now));
+        let together: BTreeSet<&str> = parts.map(|part| part.rule.as_str()).collect();
         let (listed, removed): (Vec<_>, Vec<_>) =
             shown.map(|it| it.2.is_listed).partition(|it| *it);
         let name = |(call, ..): &(&trace::Call, Judgement, Recorded<'_>)| {
@@ -116,8 +160,16 @@ pub(super) fn suggest(
         let known: BTreeSet<String> = allowed.iter().map(|it| name(it)).collect();
         let others = others.into_iter().map(name);
         let others: Vec<String> = others.filter(|other| !known.contains(other)).collect();
+        let together: Vec<&str> = together
+            .into_iter()
+            .filter(|rule| *rule != suggestion.rule)
+            .collect();
+        let with = match together.as_slice() {
+            [] => String::new(),
+            rules => format!(", together with the lines for {}", rules.join(", ")),
+        };
         let mut text = format!(
-            "# Removes {} of {} of {}; allows {} that you have not allowed.",
+            "# Removes {} of {} of {}{with}; allows {} that you have not allowed.",
             removed.len(),
             counted(questions, "question", "questions"),
             counted(records.len(), "session", "sessions"),
@@ -144,6 +196,7 @@ pub(super) fn suggest(
             "lines": lines,
             "questions": questions,
             "removes": removed.len(),
+            "together_with": together,
             "listed": listed.len(),
             "also_allows": others,
         });
@@ -164,6 +217,24 @@ fn heading(allow: &[String]) -> String {
         _ => "These rules allow the calls that you have marked.",
     };
     format!("# Nobody has approved a call of this session: it ran with --observe. {what}")
+}
+
+/// Why no rule can be suggested for a flow.
+fn obstacle(flow: &Flow, found: &Found) -> Option<&'static str> {
+    let now = &found.now;
+    match now.verdict {
+        _ if !matches!(flow, Flow::Call(_)) => Some("it is no call of a tool"),
+        Verdict::Allow => Some("this configuration allows it without a question"),
+        Verdict::Deny => Some("this configuration denies it"),
+        Verdict::Ask if found.unknown.is_some() => {
+            Some("its label has a name that this configuration does not have")
+        }
+        Verdict::Ask if now.excess.is_top() => Some(
+            "it could be made from anything; say first what the tools before it return, with `results`, `labels` or `rest`",
+        ),
+        Verdict::Ask if now.always_ask => Some("its rule asks about every call"),
+        Verdict::Ask => None,
+    }
 }
 
 /// A wider limit for each part of a call that exceeds its own. `None` if one of them cannot be written.
@@ -193,7 +264,7 @@ fn tool<'c>(config: &'c Config, call: &trace::Call) -> Option<&'c ToolRule> {
     app.rules.tools.get(call.tool.as_str())
 }
 
-fn exceeded(now: &Judgement) -> impl Iterator<Item = &LimitPart> {
+fn exceeded(now: &Judgement) -> impl Iterator<Item = &LimitPart> + Clone {
     let parts = now.limits.iter();
     parts.filter(|part| !part.label.flows_to(&part.limit))
 }
@@ -263,8 +334,8 @@ fn literal(kind: ParameterKind, value: &Value) -> Option<String> {
 }
 
 impl Suggestion {
-    /// Whether a call that the policy asks about would pass with it.
-    fn admits(&self, config: &Config, call: &trace::Call, now: &Judgement) -> bool {
+    /// Whether it admits this part of a call.
+    fn admits(&self, config: &Config, call: &trace::Call, part: &LimitPart) -> bool {
         let is_same = |(own, _): &(String, String)| {
             tool(config, call)
                 .and_then(|rule| control(rule, call))
@@ -273,7 +344,8 @@ impl Suggestion {
         };
         (&self.app, self.tool.as_str()) == (&call.app, call.tool.as_str())
             && self.control.as_ref().is_none_or(is_same)
-            && exceeded(now).all(|part| part.rule == self.rule && part.label.flows_to(&self.limit))
+            && part.rule == self.rule
+            && part.label.flows_to(&self.limit)
     }
 
     /// Adds it, or widens the one for the same calls: a limit can be written once.
