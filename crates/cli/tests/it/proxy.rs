@@ -534,7 +534,7 @@ fn a_first_run_blocks_nothing_and_ends_with_a_draft() {
         text.contains("[app.agent.tools.pay]\neffect = \"irreversible\"\nlimit = []\n"),
         "{text}"
     );
-    // It asks about what the mail asked for, and nobody has allowed that.
+    // It asks about what the mail asked for, which the user has not allowed.
     let named = ["--config", "sluice.observed.toml"];
     let with = |arguments: &[&str]| sluice(&[&["policy"], arguments, &named].concat());
     let (code, out, err) = with(&["check"]);
@@ -546,7 +546,9 @@ fn a_first_run_blocks_nothing_and_ends_with_a_draft() {
     assert!(code == 0 && out.contains("expect = \"ask\""), "{out}{err}");
     let (code, out, err) = with(&["suggest", "latest"]);
     assert!(
-        code == 0 && out.contains("Nobody has approved") && !out.contains("permit"),
+        code == 0
+            && out.contains("No call of this session was approved")
+            && !out.contains("permit"),
         "{out}{err}"
     );
     let (code, out, err) = with(&["suggest", "latest", "--allow", "all"]);

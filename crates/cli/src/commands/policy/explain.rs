@@ -209,7 +209,7 @@ pub(crate) fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
                 // The newest question: the same flow may have been asked about before.
                 let asked = open(&mut found, conversation).find(|one| one.flow == flow);
                 match asked {
-                    // Nobody has approved what was only observed.
+                    // The user has not approved what was only observed.
                     Some(asked) if is_observed => asked.answer = Some((OBSERVED, false)),
                     Some(asked) => asked.answer = Some((answer, *allowed)),
                     None if answer == "each" => found.push(Recorded {

@@ -117,7 +117,7 @@ enum PolicyAction {
         /// More sessions to count over; may be given several times.
         #[arg(long, value_name = "TRACE")]
         replay: Vec<String>,
-        /// Of a session with `--observe`, in which nobody has allowed anything: the calls that you would allow, by their numbers
+        /// Of a session with `--observe`, in which you have allowed nothing: the calls that you would allow, by their numbers
         /// in `sluice policy explain`, or `all` (repeatable).
         #[arg(long, value_name = "N|all")]
         allow: Vec<String>,

@@ -216,7 +216,7 @@ fn heading(allow: &[String]) -> String {
         }
         _ => "These rules allow the calls that you have marked.",
     };
-    format!("# Nobody has approved a call of this session: it ran with --observe. {what}")
+    format!("# No call of this session was approved: it ran with --observe. {what}")
 }
 
 /// Why no rule can be suggested for a flow.
