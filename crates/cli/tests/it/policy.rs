@@ -425,9 +425,9 @@ fn suggest_writes_no_rule_with_a_text_that_needs_an_escape() {
     ]);
     for action in [&["suggest"][..], &["test", "--from"]] {
         let arguments = [&["policy"], action, &["trace.jsonl"]].concat();
-        let (_, out, err) = stage.text(&arguments);
+        let (_, _, err) = stage.text(&arguments);
         let has_line = |text: &str| text.lines().any(|line| line.trim() == "[proxy]");
-        assert!(!has_line(&out) && !has_line(&err), "{out}{err}");
+        assert!(!has_line(&err), "{err}");
     }
 }
 
