@@ -16,9 +16,9 @@ use crate::trace::{Cause, Quote};
 /// Bytes of all sources that are kept in full. Of later ones the excerpt is kept.
 const SOURCES: usize = 1 << 20;
 
-/// Everything that a question shows.
+/// Everything that a question shows. That of a version which has not all of its members cannot be read: an answer could allow
+/// what is not shown.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Shown {
     /// What is asked, one sentence each.
     pub title: Vec<String>,
@@ -33,6 +33,7 @@ pub struct Shown {
     /// The exact arguments of a call, the most important first.
     pub arguments: Vec<ShownArgument>,
     /// The text of an answer or a message, or arguments that cannot be read.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub text: Option<String>,
     /// Whether the arguments cannot be read.
     pub is_unreadable: bool,
@@ -68,7 +69,6 @@ pub struct Shown {
 
 /// An argument.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
 pub struct ShownArgument {
     /// Its name.
     pub name: String,
@@ -82,7 +82,6 @@ pub struct ShownArgument {
 
 /// Another call of the step.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
 pub struct ShownCall {
     /// Its app.
     pub app: String,
@@ -94,7 +93,6 @@ pub struct ShownCall {
 
 /// A text that the flow may depend on. It is `before`, `text` and `after`, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
 pub struct ShownSource {
     /// Where it comes from: `result of read_email`.
     pub source: String,
@@ -118,7 +116,6 @@ pub struct ShownSource {
 
 /// A text that trust would cover.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
 pub struct ShownText {
     /// Where it comes from.
     pub source: String,
@@ -128,7 +125,6 @@ pub struct ShownText {
 
 /// An answer that is offered.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
 pub struct ShownChoice {
     /// Its name, by which it is given.
     pub answer: String,
@@ -480,11 +476,30 @@ mod tests {
         let shown = full().shown(&"");
         let kept = serde_json::to_string(&shown).unwrap();
         assert_eq!(serde_json::from_str::<Shown>(&kept).unwrap(), shown);
-        // Of another version: what is missing is empty, and what is unknown is left out.
+        // Of another version: what is unknown is left out, and nothing that an answer may cover is missing.
         let mut other: Value = serde_json::from_str(&kept).unwrap();
         other["new"] = Value::Bool(true);
-        other.as_object_mut().unwrap().remove("hosts");
-        let read: Shown = serde_json::from_value(other).unwrap();
-        assert_eq!((&read.title, read.hosts.len()), (&shown.title, 0));
+        assert!(serde_json::from_value::<Shown>(other.clone()).is_ok());
+        for path in [
+            "/title",
+            "/arguments",
+            "/text",
+            "/waiting",
+            "/trusted",
+            "/hosts",
+            "/choices",
+            "/approvers",
+            "/is_unreadable",
+            "/arguments/0/value",
+            "/waiting/0/arguments",
+            "/choices/0/meaning",
+            "/trusted/0/text",
+        ] {
+            let (parent, name) = path.rsplit_once('/').unwrap();
+            let mut other = other.clone();
+            let members = other.pointer_mut(parent).unwrap().as_object_mut();
+            assert!(members.unwrap().remove(name).is_some(), "{path}");
+            assert!(serde_json::from_value::<Shown>(other).is_err(), "{path}");
+        }
     }
 }

@@ -196,9 +196,10 @@ impl Stage {
 fn shown(app: &str) -> Value {
     let choice = |answer: &str, meaning: &str| json!({"answer": answer, "words": answer, "meaning": meaning});
     json!({
+        "is_unreadable": false,
         "title": [format!("{app} wants to call send (irreversible). This needs your approval:")],
         "app": app, "tool": "send", "effect": "irreversible", "is_answer": false,
-        "arguments": [{"name": "to", "value": "\"bob@example.org\"", "mixed": []}],
+        "arguments": [{"name": "to", "value": "\"bob@example.org\"", "mixed": [], "is_covered": false}],
         "text": null, "waiting": [],
         "rule": "send.limit", "argument": null, "limit": [], "excess": ["untrusted"],
         "reasons": ["The rule send.limit allows only trusted and public text."],
