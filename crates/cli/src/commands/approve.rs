@@ -258,16 +258,22 @@ impl Approver {
                 .map(|choice| choice.meaning)
                 .collect();
         }
-        let by = Answerer {
-            name: Some(match &self.token {
-                Some(token) => token.name.clone(),
-                None => os_user::name(),
-            }),
-            from: "approve".to_owned(),
+        let (id, from) = (question.id, "approve");
+        let by = || Answerer {
+            name: Some(os_user::name()),
+            from: from.to_owned(),
         };
-        let error = match self.desk.answer(question.id, answer, &by, now()) {
+        let answered = match &self.token {
+            Some(token) => self.desk.answer_by(id, answer, token, from, now()),
+            None => self.desk.answer(id, answer, &by(), now()),
+        };
+        let error = match answered {
             Ok(()) => None,
-            Err(error @ (DeskError::Answered(_) | DeskError::NotAllowed(_))) => Some(error),
+            Err(
+                error @ (DeskError::Answered(_)
+                | DeskError::NotAllowed(_)
+                | DeskError::AskerUnknown),
+            ) => Some(error),
             Err(error) => return Err(error.into()),
         };
         if given.json {

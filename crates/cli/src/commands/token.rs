@@ -15,7 +15,6 @@ use store::{Desk, KeptToken, NewToken, Role, Time};
 
 use crate::exit::Exit;
 use crate::json_lines::{print_json, show};
-use crate::os_user;
 use crate::paths;
 use crate::permissions::now;
 use crate::terminal::{print, say};
@@ -108,7 +107,7 @@ pub(crate) fn open() -> Result<Desk> {
     Desk::open(&paths::desk()?).context("the questions and tokens cannot be read")
 }
 
-/// A warning for each tool whose approvers cannot answer: without a token, only the user of this machine with this name can.
+/// A warning for each tool whose approvers cannot answer: a token alone is an approver.
 pub(crate) fn without_token(config: &Config) -> Result<Vec<Diagnostic>> {
     let tools = config.apps.values().flat_map(|app| {
         let others = app.rules.other_tools.iter();
@@ -123,7 +122,7 @@ pub(crate) fn without_token(config: &Config) -> Result<Vec<Diagnostic>> {
     let tokens = open()?.tokens()?;
     let cannot_answer = |name: &&String| {
         let counts = |it: &KeptToken| it.name == **name && it.expires.is_none_or(|end| now() < end);
-        **name != os_user::name() && !tokens.iter().any(counts)
+        !tokens.iter().any(counts)
     };
     let warning = |(names, place): (&Arc<[String]>, &Place)| {
         let missing: Vec<&str> = names

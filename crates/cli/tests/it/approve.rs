@@ -265,6 +265,7 @@ fn names_and_limits_of_tokens_mean_what_they_say() {
 fn only_an_approver_allows_what_others_have_to() {
     let others = NewQuestion {
         approvers: vec!["ada".to_owned()],
+        asker: Some("bob".to_owned()),
         choices: vec!["once".to_owned(), "no".to_owned()],
         ..question("bank", "write", "pay")
     };

@@ -22,7 +22,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use store::{Answerer, DeskError, KeptAnswer, KeptQuestion, KeptToken, QuestionId, Time};
+use store::{Answerer, DeskError, KeptQuestion, KeptToken, QuestionId, Time};
 
 use super::front::{Desk, blocking, now};
 use crate::api::{
@@ -117,26 +117,30 @@ impl Api {
     async fn find(&self, rights: &Rights, id: &str) -> Result<KeptQuestion, ApiError> {
         let id: QuestionId = id.parse().map_err(|_| failed(DeskError::Unknown))?;
         let found = blocking(&self.store, move |store| store.find(&id.to_string())).await;
-        let found = found.map_err(failed)?.filter(|kept| rights.see(kept));
+        let found = found
+            .map_err(failed)?
+            .filter(|kept| rights.see(kept.id, &kept.question.app, kept.question.effects()));
         found.ok_or_else(|| failed(DeskError::Unknown))
     }
 }
 
 impl Rights {
-    fn see(&self, kept: &KeptQuestion) -> bool {
+    fn see(&self, id: QuestionId, app: &str, effect: &str) -> bool {
         match self {
-            Self::Own(desk) => desk.waits_for(kept.id),
-            Self::Token(token) => token.may_see(&kept.question),
+            Self::Own(desk) => desk.waits_for(id),
+            Self::Token(token) => token.may_see_of(app, effect),
         }
     }
 
-    fn answerer(&self) -> Answerer {
-        let name = match self {
-            Self::Own(_) => None,
-            Self::Token(token) => Some(token.name.clone()),
-        };
-        let from = "http".to_owned();
-        Answerer { name, from }
+    fn answer(&self, store: &store::Desk, id: QuestionId, answer: &str) -> Result<(), DeskError> {
+        let from = "http";
+        match self {
+            Self::Own(_) => {
+                let (name, from) = (None, from.to_owned());
+                store.answer(id, answer, &Answerer { name, from }, now())
+            }
+            Self::Token(token) => store.answer_by(id, answer, token, from, now()),
+        }
     }
 }
 
@@ -151,7 +155,7 @@ fn failed(error: DeskError) -> ApiError {
         DeskError::Unknown | DeskError::Ambiguous(_) => StatusCode::NOT_FOUND,
         DeskError::Answered(_) => StatusCode::CONFLICT,
         DeskError::NotOffered(_) => StatusCode::BAD_REQUEST,
-        DeskError::NotAllowed(_) => StatusCode::FORBIDDEN,
+        DeskError::NotAllowed(_) | DeskError::AskerUnknown => StatusCode::FORBIDDEN,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
     ApiError::new(status, error.to_string())
@@ -164,9 +168,10 @@ async fn list(
 ) -> Result<Json<Value>, ApiError> {
     let rights = api.admit(peer, &headers).await?;
     let now = now();
-    let waiting = blocking(&api.store, move |store| store.waiting(now)).await;
-    let waiting = waiting.map_err(failed)?.all.into_iter();
-    let waiting = waiting.filter(|kept| rights.see(kept));
+    let waiting = blocking(&api.store, move |store| {
+        store.waiting_for(now, |id, app, effect| rights.see(id, app, effect))
+    });
+    let waiting = waiting.await.map_err(failed)?.all.into_iter();
     let shown: Vec<Value> = waiting.map(|kept| shown(&kept, now)).collect();
     Ok(Json(json!({"approvals": shown})))
 }
@@ -200,19 +205,14 @@ async fn decide(
     let Decision { answer } =
         serde_json::from_slice(&body).map_err(|error| ApiError::invalid(error.to_string()))?;
     let id = api.find(&rights, &id).await?.id;
-    let kept = KeptAnswer {
-        answer,
-        by: rights.answerer(),
-        at: now(),
-    };
-    let given = kept.clone();
+    let reply = json!({"id": id.to_string(), "answer": answer});
     let answered = blocking(&api.store, move |store| {
-        store.answer(id, &given.answer, &given.by, given.at)
+        rights.answer(store, id, &answer)?;
+        store.take(id)
     });
-    answered.await.map_err(failed)?;
-    let reply = json!({"id": id.to_string(), "answer": kept.answer});
+    let kept = answered.await.map_err(failed)?;
     if let Some(own) = &api.own {
-        own.settle(id, Some(kept));
+        own.settle(id, kept);
     }
     Ok(Json(reply))
 }

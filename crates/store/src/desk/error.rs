@@ -9,6 +9,8 @@ pub(super) const MOST_WAITING: usize = 1024;
 pub(super) const MOST_BYTES: usize = 8 << 20;
 /// Bytes of all questions that wait, so that a list of them fits into memory.
 pub(super) const MOST_WAITING_BYTES: usize = 64 << 20;
+/// Fewest digits of a shortened id. With fewer, a typing error would name another question.
+pub(super) const FEWEST_DIGITS: usize = 4;
 /// Tokens of one user.
 pub(super) const MOST_TOKENS: usize = 256;
 
@@ -16,7 +18,7 @@ pub(super) const MOST_TOKENS: usize = 256;
 #[derive(Debug, thiserror::Error)]
 pub enum DeskError {
     /// Too many questions wait.
-    #[error("{MOST_WAITING} questions wait, or very long ones; answer some of them first")]
+    #[error("too many questions wait, or very long ones; answer some of them first")]
     TooMany,
     /// The question is too long to be shown.
     #[error("the question has more than {MOST_BYTES} bytes")]
@@ -25,7 +27,9 @@ pub enum DeskError {
     #[error("no such question waits; it was taken back, or it waited too long")]
     Unknown,
     /// Several ids begin like this, or too few digits are given.
-    #[error("`{0}` is no unambiguous beginning of an id; write more of its digits")]
+    #[error(
+        "`{0}` does not name one question; write at least {FEWEST_DIGITS} of the digits of its id"
+    )]
     Ambiguous(String),
     /// The question has its answer.
     #[error("the question was answered before: {0}")]
@@ -34,8 +38,13 @@ pub enum DeskError {
     #[error("this question can be answered with {}", .0.join(", "))]
     NotOffered(Vec<String>),
     /// Others have to allow it.
-    #[error("only {} may allow this, and not the one who asked", .0.join(", "))]
+    #[error("only {} may allow this, by a token of `sluice token`, and not the one who asked", .0.join(", "))]
     NotAllowed(Vec<String>),
+    /// Others have to allow it, and anyone could be the one who asked.
+    #[error(
+        "it is not known who asks, so this can only be denied; the request has to name its user"
+    )]
+    AskerUnknown,
     /// There is a token with this name.
     #[error("there is a token named {0}; revoke it, or choose another name")]
     NameTaken(String),

@@ -9,7 +9,7 @@ mod tokens;
 
 use std::path::Path;
 
-use error::{MOST_BYTES, MOST_TOKENS, MOST_WAITING, MOST_WAITING_BYTES};
+use error::{FEWEST_DIGITS, MOST_BYTES, MOST_TOKENS, MOST_WAITING, MOST_WAITING_BYTES};
 use questions::SILENCE_MS;
 use rows::{Failed, QUESTION, WAITS, changed, json, listed};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -28,8 +28,6 @@ const MOST_ANSWERED: usize = 1000;
 const HOUR_MS: i64 = 3600 * 1000;
 /// How often the use of a token is recorded, in milliseconds: a page that looks each second must not write each second.
 const MINUTE_MS: i64 = 60 * 1000;
-/// Fewest digits of a shortened id. With fewer, a typing error would name another question.
-const FEWEST_DIGITS: usize = 4;
 /// The answer that everyone may give who may answer at all.
 const NO: &str = "no";
 
@@ -84,8 +82,8 @@ impl Desk {
                 return Err(DeskError::TooMany.into());
             }
             connection.execute(
-                "INSERT INTO question (id, question, asked, alive, expires) VALUES (?1, ?2, ?3, ?3, ?4)",
-                params![id.as_bytes(), question, ms, new.expires.millis()],
+                "INSERT INTO question (id, app, effect, question, asked, alive, expires) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6)",
+                params![id.as_bytes(), new.app, new.effects(), question, ms, new.expires.millis()],
             )?;
             changed(connection)?;
             Ok(removed > 0)
@@ -108,9 +106,19 @@ impl Desk {
 
     /// The questions that wait, the oldest first.
     pub fn waiting(&self, now: Time) -> Result<Questions, DeskError> {
+        self.waiting_for(now, |_, _, _| true)
+    }
+
+    /// Those of them that are to be seen, by their id, app and effect. Others are not read, so that the time tells little of
+    /// them.
+    pub fn waiting_for(
+        &self,
+        now: Time,
+        sees: impl Fn(QuestionId, &str, &str) -> bool,
+    ) -> Result<Questions, DeskError> {
         let select = format!("{QUESTION} WHERE {WAITS} ORDER BY number");
         let times = [now.millis(), heard(now)];
-        self.read(|connection| listed(connection, &select, &times))
+        self.read(|connection| listed(connection, &select, &times, sees))
     }
 
     /// Answered questions of the last week, the newest first.
@@ -118,7 +126,7 @@ impl Desk {
         let select = format!(
             "{QUESTION} WHERE answered NOT NULL ORDER BY answered DESC, number DESC LIMIT ?1"
         );
-        self.read(|connection| listed(connection, &select, &[signed(most)]))
+        self.read(|connection| listed(connection, &select, &[signed(most)], |_, _, _| true))
     }
 
     /// The question with this id, or the one whose id begins like this. It may be answered, or wait no longer.
@@ -155,6 +163,37 @@ impl Desk {
         by: &Answerer,
         now: Time,
     ) -> Result<(), DeskError> {
+        self.answer_as(id, answer, by, None, now)
+    }
+
+    /// Answers a question with this token, which says who answers. A token alone is an approver: a process can take the name
+    /// of any user of the machine.
+    ///
+    /// # Errors
+    /// As those of [`Desk::answer`].
+    pub fn answer_by(
+        &self,
+        id: QuestionId,
+        answer: &str,
+        token: &KeptToken,
+        from: &str,
+        now: Time,
+    ) -> Result<(), DeskError> {
+        let by = Answerer {
+            name: Some(token.name.clone()),
+            from: from.to_owned(),
+        };
+        self.answer_as(id, answer, &by, Some(&token.name), now)
+    }
+
+    fn answer_as(
+        &self,
+        id: QuestionId,
+        answer: &str,
+        by: &Answerer,
+        approver: Option<&str>,
+        now: Time,
+    ) -> Result<(), DeskError> {
         let given = KeptAnswer {
             answer: answer.to_owned(),
             by: by.clone(),
@@ -162,7 +201,7 @@ impl Desk {
         };
         self.write(|connection| {
             let kept = rows::get(connection, id)?.ok_or(DeskError::Unknown)?;
-            admits(&kept, &given)?;
+            admits(&kept, &given, approver)?;
             connection.execute(
                 "UPDATE question SET answer = ?2, answered = ?3 WHERE id = ?1",
                 params![id.as_bytes(), json(&given)?, now.millis()],
@@ -284,12 +323,13 @@ impl Desk {
     }
 }
 
-/// Whether this answer counts.
-fn admits(kept: &KeptQuestion, given: &KeptAnswer) -> Result<(), DeskError> {
-    let (question, name) = (&kept.question, &given.by.name);
-    let approvers = &question.approvers;
-    let is_approver =
-        *name != question.asker && approvers.iter().any(|it| Some(it) == name.as_ref());
+/// Whether this answer counts, which has this name by a token.
+fn admits(
+    kept: &KeptQuestion,
+    given: &KeptAnswer,
+    approver: Option<&str>,
+) -> Result<(), DeskError> {
+    let question = &kept.question;
     if let Some(before) = &kept.answer {
         return Err(DeskError::Answered(before.clone()));
     }
@@ -298,8 +338,9 @@ fn admits(kept: &KeptQuestion, given: &KeptAnswer) -> Result<(), DeskError> {
         () if !question.choices.contains(&given.answer) => {
             Err(DeskError::NotOffered(question.choices.clone()))
         }
-        () if approvers.is_empty() || is_approver || given.answer == NO => Ok(()),
-        () => Err(DeskError::NotAllowed(approvers.clone())),
+        () if question.may_allow(approver) || given.answer == NO => Ok(()),
+        () if question.asker.is_none() => Err(DeskError::AskerUnknown),
+        () => Err(DeskError::NotAllowed(question.approvers.clone())),
     }
 }
 

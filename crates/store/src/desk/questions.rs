@@ -18,7 +18,7 @@ pub struct NewQuestion {
     pub session: String,
     /// The conversation, as the front names it.
     pub conversation: String,
-    /// The user of the session, if known.
+    /// The user of the session, if known. If not, no one may allow what has approvers.
     pub asker: Option<String>,
     /// The app.
     pub app: String,
@@ -78,6 +78,27 @@ pub struct Questions {
     pub all: Vec<KeptQuestion>,
     /// The ids of the others.
     pub unreadable: Vec<String>,
+}
+
+impl NewQuestion {
+    /// The effects of what its answers allow, with `, ` between them: `each` allows other calls too.
+    pub fn effects(&self) -> &str {
+        match self.choices.iter().any(|it| it == "each") {
+            true => "read, write, irreversible",
+            false => &self.effect,
+        }
+    }
+
+    /// Whether one with a token of this name may allow it. Names that differ in case alone may be those of one person.
+    pub fn may_allow(&self, name: Option<&str>) -> bool {
+        let is_asker = |name: &str| {
+            let asker = self.asker.as_ref();
+            asker.is_none_or(|asker| asker.to_lowercase() == name.to_lowercase())
+        };
+        let mut approvers = self.approvers.iter();
+        self.approvers.is_empty()
+            || name.is_some_and(|name| !is_asker(name) && approvers.any(|it| it == name))
+    }
 }
 
 impl KeptQuestion {

@@ -11,7 +11,7 @@ use super::tokens::KeptToken;
 use crate::database::{Schema, Stop};
 use crate::{QuestionId, Time};
 
-/// `alive` is when the process that asks last said so. `change` has one row, which is the version of the questions.
+/// `alive` is when the process that asks last said so. What is long comes last, so that the rest is read without it. `change` has one row, which is the version of the questions.
 pub(super) const SCHEMA: Schema = Schema {
     application: 0x534c_4453,
     version: 1,
@@ -19,12 +19,14 @@ pub(super) const SCHEMA: Schema = Schema {
 CREATE TABLE question (
   number INTEGER PRIMARY KEY AUTOINCREMENT,
   id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),
-  question TEXT NOT NULL,
+  app TEXT NOT NULL,
+  effect TEXT NOT NULL,
   asked INTEGER NOT NULL,
   expires INTEGER NOT NULL,
   alive INTEGER NOT NULL,
-  answer TEXT,
-  answered INTEGER CHECK ((answered IS NULL) = (answer IS NULL))
+  answered INTEGER,
+  answer TEXT CHECK ((answered IS NULL) = (answer IS NULL)),
+  question TEXT NOT NULL
 ) STRICT;
 CREATE INDEX question_by_answer ON question (answered);
 CREATE TABLE token (
@@ -40,7 +42,8 @@ INSERT INTO change VALUES (0);
 };
 
 /// The columns of a question.
-pub(super) const QUESTION: &str = "SELECT id, question, asked, alive, answer FROM question";
+pub(super) const QUESTION: &str =
+    "SELECT id, question, asked, alive, answer, app, effect FROM question";
 
 /// What waits at `?1`; its process was heard of after `?2`.
 pub(super) const WAITS: &str = "answered IS NULL AND expires > ?1 AND alive > ?2";
@@ -58,11 +61,16 @@ pub(super) fn listed(
     connection: &Connection,
     select: &str,
     parameters: &[i64],
+    sees: impl Fn(QuestionId, &str, &str) -> bool,
 ) -> Result<Questions, Failed> {
     let mut select = connection.prepare_cached(select)?;
     let mut rows = select.query(rusqlite::params_from_iter(parameters))?;
     let mut listed = Questions::default();
     while let Some(row) = rows.next()? {
+        let (app, effect): (String, String) = (row.get(5)?, row.get(6)?);
+        if !sees(id(row)?, &app, &effect) {
+            continue;
+        }
         match question(row) {
             Ok(question) => listed.all.push(question),
             Err(_) => listed.unreadable.push(id(row)?.to_string()),

@@ -87,10 +87,16 @@ impl KeptToken {
 
     /// Whether it shows this question. One that it does not show, it cannot count either.
     pub fn may_see(&self, question: &NewQuestion) -> bool {
-        let has = |all: &[String], one: &str| all.is_empty() || all.iter().any(|it| it == one);
-        // A question may be about several apps.
-        let mut apps = question.app.split(", ");
-        apps.all(|app| has(&self.apps, app)) && has(&self.effects, &question.effect)
+        self.may_see_of(&question.app, question.effects())
+    }
+
+    /// Whether it shows questions of all of these apps and effects, which have `, ` between them.
+    pub fn may_see_of(&self, apps: &str, effects: &str) -> bool {
+        let has = |limits: &[String], all: &str| {
+            let mut all = all.split(", ");
+            limits.is_empty() || all.all(|one| limits.iter().any(|it| it == one))
+        };
+        has(&self.apps, apps) && has(&self.effects, effects)
     }
 }
 

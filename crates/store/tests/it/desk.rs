@@ -166,21 +166,59 @@ fn a_question_that_nobody_waits_for_takes_no_answer() {
 #[test]
 fn only_offered_answers_of_those_who_may_count() {
     let desk = Desk::in_memory().unwrap();
+    let answer = |id, answer: &str, name: &str| {
+        let new = NewToken {
+            expires: None,
+            ..token(name)
+        };
+        match desk.new_token(&new, at(0)) {
+            Ok(secret) => {
+                let token = desk.admit(&secret, at(1)).unwrap().unwrap();
+                desk.revoke(name).unwrap();
+                desk.answer_by(id, answer, &token, "page", at(1))
+            }
+            // No name of a token.
+            Err(_) => desk.answer(id, answer, &by(name), at(1)),
+        }
+    };
     let new = NewQuestion {
         approvers: ["ada", "eve"].map(str::to_owned).into(),
         ..question("mail")
     };
     let id = desk.ask(&new, at(0)).unwrap();
-    for (answer, name) in [("always", "ada"), ("", "ada"), ("ONCE", "ada")] {
-        let refused = desk.answer(id, answer, &by(name), at(1));
+    for (wrong, name) in [("always", "ada"), ("", "ada"), ("ONCE", "ada")] {
+        let refused = answer(id, wrong, name);
         assert!(matches!(refused, Err(DeskError::NotOffered(choices)) if choices == new.choices));
     }
     // The one who asked, a stranger, a name that only looks alike, and no name at all.
     for name in ["eve", "bob", "Ada", "ada ", ""] {
-        let refused = desk.answer(id, "once", &by(name), at(1));
+        let refused = answer(id, "once", name);
         assert!(matches!(refused, Err(DeskError::NotAllowed(all)) if all == new.approvers));
     }
-    desk.answer(id, "once", &by("ada"), at(1)).unwrap();
+    // A process can take any name.
+    let refused = desk.answer(id, "once", &by("ada"), at(1));
+    assert!(matches!(refused, Err(DeskError::NotAllowed(_))));
+    answer(id, "once", "ada").unwrap();
+    // A gateway may write the name in another case. Where it names none, the one who asks could be anyone.
+    for asker in [Some("ADA"), None] {
+        let asker = asker.map(str::to_owned);
+        let is_known = asker.is_some();
+        let id = desk
+            .ask(
+                &NewQuestion {
+                    asker,
+                    ..new.clone()
+                },
+                at(0),
+            )
+            .unwrap();
+        match answer(id, "once", "ada") {
+            Err(DeskError::NotAllowed(_)) => assert!(is_known),
+            Err(DeskError::AskerUnknown) => assert!(!is_known),
+            other => panic!("{other:?}"),
+        }
+        desk.answer(id, "no", &by("ada"), at(1)).unwrap();
+    }
     let id = desk.ask(&new, at(0)).unwrap();
     desk.answer(id, "no", &by(""), at(1)).unwrap();
     // Without approvers everyone may allow it who can answer at all.
@@ -223,6 +261,12 @@ fn a_damaged_question_is_named_and_hides_no_other() {
         [good]
     );
     assert_eq!(listed.unreadable, [bad.to_string()]);
+    // Who may not see it does not count it either.
+    let others = desk.waiting_for(at(1), |id, app, effect| {
+        assert!([good, bad].contains(&id) && (app, effect) == ("mail", "irreversible"));
+        false
+    });
+    assert_eq!(others.unwrap(), store::Questions::default());
     // It gets no answer.
     let refused = desk.answer(bad, "once", &by("ada"), at(1));
     assert!(
@@ -377,4 +421,9 @@ fn a_limited_token_sees_the_questions_of_its_apps_and_effects() {
             "{apps:?} {effects:?} {app}"
         );
     }
+    // Calls of other effects, which `each` allows.
+    let mut each = question("mail");
+    each.choices.push("each".to_owned());
+    assert!(!kept(&[], &["irreversible"]).may_see(&each));
+    assert!(kept(&["mail"], &["read", "write", "irreversible"]).may_see(&each));
 }

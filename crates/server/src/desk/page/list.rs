@@ -42,7 +42,14 @@ struct Seen {
 impl Seen {
     async fn read(shared: &Shared, login: &Login) -> Result<Self, DeskError> {
         // All answered ones are read: those that a login may not see must not take the room of others.
-        let read = |store: &store::Desk| Ok((store.waiting(now())?, store.recent(usize::MAX)?));
+        let token = login.token.clone();
+        let read = move |store: &store::Desk| {
+            let waiting = store.waiting_for(now(), |_, app, effect| {
+                let limits = token.as_ref();
+                limits.is_none_or(|token| token.may_see_of(app, effect))
+            });
+            Ok((waiting?, store.recent(usize::MAX)?))
+        };
         let (waiting, mut answered) = blocking(&shared.store, read).await?;
         let is_visible = |kept: &KeptQuestion| login.may_see(&kept.question);
         let mut unreadable = waiting.unreadable;
@@ -50,7 +57,7 @@ impl Seen {
         unreadable.retain(|_| login.is_owner());
         let answered = answered.all.into_iter().filter(is_visible).take(ANSWERED);
         Ok(Self {
-            waiting: waiting.all.into_iter().filter(is_visible).collect(),
+            waiting: waiting.all,
             answered: answered.collect(),
             unreadable,
         })

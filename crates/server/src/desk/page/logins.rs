@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use maud::{Markup, html};
 use sha2::{Digest as _, Sha256};
-use store::{KeptToken, NewQuestion};
+use store::{Answerer, DeskError, KeptToken, NewQuestion, QuestionId};
+
+use super::super::front::now;
 
 /// How long a code is valid.
 const CODE: Duration = Duration::from_secs(10 * 60);
@@ -43,6 +45,28 @@ impl Login {
     /// Who answers.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The name under which it counts as an approver.
+    pub(super) fn approver(&self) -> Option<&str> {
+        self.token.as_ref().map(|token| token.name.as_str())
+    }
+
+    pub(super) fn answer(
+        &self,
+        store: &store::Desk,
+        id: QuestionId,
+        answer: &str,
+    ) -> Result<(), DeskError> {
+        let (from, now) = ("page", now());
+        let by = || Answerer {
+            name: Some(self.name.clone()),
+            from: from.to_owned(),
+        };
+        match &self.token {
+            Some(token) => store.answer_by(id, answer, token, from, now),
+            None => store.answer(id, answer, &by(), now),
+        }
     }
 
     /// Whether it may see, and therefore count, this question.

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use hub::question::{Shown, ShownArgument, ShownChoice, ShownSource};
 use maud::{Markup, html};
 use serde::Deserialize;
-use store::{Answerer, DeskError, KeptQuestion, QuestionId};
+use store::{DeskError, KeptQuestion, QuestionId};
 
 use super::super::front::{blocking, now};
 use super::layout::{boxed, chips, line, lines, live, notice, page, span};
@@ -62,12 +62,8 @@ pub(super) async fn answer(
     if !ONE_STEP.contains(&choice.answer.as_str()) && given.confirm.is_empty() {
         return second_step(&login, &kept, shown.as_ref(), choice);
     }
-    let (id, answer) = (kept.id, choice.answer.clone());
-    let by = Answerer {
-        name: Some(login.name().to_owned()),
-        from: "page".to_owned(),
-    };
-    let answered = move |store: &store::Desk| store.answer(id, &answer, &by, now());
+    let (id, answer, own) = (kept.id, choice.answer.clone(), login.clone());
+    let answered = move |store: &store::Desk| own.answer(store, id, &answer);
     match blocking(&shared.store, answered).await {
         Ok(()) => (StatusCode::SEE_OTHER, [(LOCATION, "/")]).into_response(),
         Err(error) => refused(&shared, &login, id, &error).await,
@@ -104,9 +100,7 @@ fn choices(login: &Login, kept: &KeptQuestion, shown: Option<&Shown>) -> Vec<Sho
         answer: NO.to_owned(),
         ..ShownChoice::default()
     }];
-    let is_approver = question.approvers.iter().any(|it| it == login.name())
-        && question.asker.as_deref() != Some(login.name());
-    let may_allow = question.approvers.is_empty() || is_approver;
+    let may_allow = question.may_allow(login.approver());
     let Some(shown) = shown.filter(|it| may_allow && !it.is_unreadable) else {
         return offered;
     };
