@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::future::pending;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
@@ -201,17 +200,6 @@ async fn typed(mut dialogue: Dialogue, replaced: Option<Instant>) -> Answered {
     }
 }
 
-/// The answer from the desk. Where there is none, the terminal goes on.
-async fn elsewhere(desk: Option<&Desk>, question: &QuestionView) -> Answered {
-    if let Some(desk) = desk {
-        let answered = desk.beside("", question).await;
-        if answered.by.is_some() {
-            return answered;
-        }
-    }
-    pending().await
-}
-
 #[async_trait]
 impl User for Terminal {
     async fn confirm(&mut self, question: &QuestionView) -> Answered {
@@ -231,14 +219,16 @@ impl User for Terminal {
             );
             return Answered::NOT;
         }
-        tokio::select! {
-            answered = typed(dialogue, self.replaced.take()) => answered,
-            answered = elsewhere(self.desk.as_deref(), asked) => {
-                say(&answered::elsewhere(&answered));
-                self.replaced.set();
-                answered
-            }
+        let replaced = self.replaced.take();
+        let Some(desk) = &self.desk else {
+            return typed(dialogue, replaced).await;
+        };
+        let answered = desk.beside("", asked, typed(dialogue, replaced)).await;
+        if !answered::is_typed(&answered) {
+            answered::tell(&answered);
+            self.replaced.set();
         }
+        answered
     }
 
     async fn clear(&mut self, provider: &str, above: &[String]) -> bool {

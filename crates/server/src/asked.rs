@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 
 use crate::desk::Answered;
 
-/// Questions of one client that wait at once. No user reads more.
+/// Questions of one client that wait at once. No user reads more. The oldest one that its client has left makes room.
 const MAX_ASKED: usize = 64;
 
 /// What came of a question.
@@ -74,15 +74,16 @@ impl Questions {
     where
         F: Future<Output = AskOutcome> + Send + 'static,
     {
-        let asked = {
+        let waiter = {
             let mut all = lock(&self.all);
             all.retain(|_, asked| {
                 let is_void = matches!(*asked.outcome.borrow(), Some(AskOutcome::Unanswered(_)));
                 !is_void && asked.since.elapsed() < timeout.saturating_mul(2)
             });
-            match all.get(&key) {
-                Some(asked) => Arc::clone(asked),
-                None if all.len() >= MAX_ASKED => {
+            let known = all.get(&key).map(Arc::clone);
+            let asked = match known {
+                Some(asked) => asked,
+                None if all.len() >= MAX_ASKED && !make_room(&mut all) => {
                     return AskOutcome::Unanswered(
                         "too many questions wait for the user".to_owned(),
                     );
@@ -103,9 +104,10 @@ impl Questions {
                     all.insert(key.clone(), Arc::clone(&asked));
                     asked
                 }
-            }
+            };
+            // Before another one makes room.
+            Waiter::new(self, key, asked)
         };
-        let waiter = Waiter::new(self, key, asked);
         let asked = &waiter.asked;
         let mut waiting = asked.outcome.subscribe();
         // The sender is in `asked`, so there is no error.
@@ -129,6 +131,17 @@ fn take_back(all: &Mutex<BTreeMap<String, Arc<Asked>>>, key: &str, asked: &Arc<A
     if all.get(key).is_some_and(|known| Arc::ptr_eq(known, asked)) {
         all.remove(key);
     }
+}
+
+/// Takes back the oldest question for whose answer no request waits. False if there is none.
+fn make_room(all: &mut BTreeMap<String, Arc<Asked>>) -> bool {
+    let left = all
+        .iter()
+        .filter(|(_, asked)| asked.waiting.load(Ordering::Acquire) == 0);
+    let oldest = left.min_by_key(|(_, asked)| (asked.outcome.borrow().is_some(), asked.since));
+    let key = oldest.map(|(key, _)| key.clone());
+    let removed = key.and_then(|key| all.remove(&key));
+    removed.map(|asked| asked.task.abort()).is_some()
 }
 
 /// Waits for the answer to a question. If the last one gives up, the question stays for a while.
@@ -203,6 +216,29 @@ mod tests {
             let is_gone = tokio::time::timeout(moment * 10, is_gone).await;
             assert_eq!(is_gone.is_err(), stays);
         }
+    }
+
+    /// A client that asks without end and hangs up loses its own oldest questions. One that is waited for stays.
+    #[tokio::test]
+    async fn a_question_that_its_client_has_left_makes_room() {
+        let (questions, day) = (Arc::new(Questions::default()), Duration::from_secs(86_400));
+        let ask = |key: usize| questions.ask(key.to_string(), day, pending);
+        let mut waited = Box::pin(ask(0));
+        let moment = Duration::from_millis(1);
+        let left = async |key| assert!(tokio::time::timeout(moment, ask(key)).await.is_err());
+        assert!(tokio::time::timeout(moment, &mut waited).await.is_err());
+        for key in 1..=MAX_ASKED {
+            left(key).await;
+        }
+        let known = || lock(&questions.all).keys().cloned().collect::<Vec<_>>();
+        assert_eq!(known().len(), MAX_ASKED);
+        assert!(known().contains(&"0".to_owned()) && !known().contains(&"1".to_owned()));
+        for key in 1..MAX_ASKED {
+            let questions = Arc::clone(&questions);
+            tokio::spawn(async move { questions.ask(key.to_string(), day, pending).await });
+        }
+        tokio::time::sleep(moment * 50).await;
+        assert!(matches!(ask(1_000).await, AskOutcome::Unanswered(_)));
     }
 
     /// The client may be slow to ask again. An answer of long ago is not the answer to what it asks now.

@@ -1,5 +1,8 @@
 //! Who answers questions, and what became of them.
 
+use std::future::Future;
+use std::pin::Pin;
+
 use async_trait::async_trait;
 use hub::trace::{Event, UNANSWERED};
 use ifc::Answer;
@@ -63,6 +66,9 @@ impl Answered {
     }
 }
 
+/// An answer that is given in another way than at the desk.
+pub type Other<'a> = Pin<Box<dyn Future<Output = Answered> + Send + 'a>>;
+
 /// Answers questions. No answer is no: an approver must return.
 #[async_trait]
 pub trait Approver: Send + Sync {
@@ -73,6 +79,19 @@ pub trait Approver: Send + Sync {
     /// The answer, and who gave it. Fronts call this one.
     async fn ask(&self, conversation: &str, question: &QuestionView) -> Answered {
         Answered::here(self.approve(conversation, question).await, None, "program")
+    }
+
+    /// The same, where there is another way to answer. The first answer counts.
+    async fn ask_beside(
+        &self,
+        conversation: &str,
+        question: &QuestionView,
+        other: Other<'_>,
+    ) -> Answered {
+        tokio::select! {
+            answered = other => answered,
+            answered = self.ask(conversation, question) => answered,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The desk of one front: its open questions, and the watch for their answers.
 
 use std::collections::BTreeMap;
+use std::future::{Future, pending};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -8,15 +9,19 @@ use async_trait::async_trait;
 use ifc::Answer;
 use store::{DeskError, KeptAnswer, KeptQuestion, NewQuestion, QuestionId, Time};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::time::{sleep, timeout};
 
-use super::approver::{Answered, Approver};
+use super::approver::{Answered, Approver, Other};
 use crate::QuestionView;
 use crate::consult::random;
 
 /// How often answers of other processes are looked for. A user does not notice it.
 const POLL: Duration = Duration::from_millis(100);
+/// What waits at once of one front, by count and by 128 KiB. It is far under what the store takes of all fronts together, so
+/// that a client which fills it leaves room to the others.
+const ROOM: usize = 128;
+const UNIT: usize = 128 << 10;
 /// How often this process says that it still asks. The store waits for more than three of them.
 const BEAT: Duration = Duration::from_secs(3);
 
@@ -50,6 +55,7 @@ pub struct Desk {
     pub(super) token: String,
     setup: DeskSetup,
     open: Mutex<Open>,
+    room: Semaphore,
     me: Weak<Self>,
 }
 
@@ -97,6 +103,7 @@ impl Desk {
             token,
             setup,
             open: Mutex::default(),
+            room: Semaphore::new(ROOM),
             me: me.clone(),
         }))
     }
@@ -137,11 +144,27 @@ impl Desk {
         conversation: &str,
         question: &QuestionView,
     ) -> Result<Answered, DeskError> {
+        match self.open(conversation, question).await? {
+            Some(waiting) => self.wait(waiting, question, pending()).await,
+            None => Ok(Answered::NOT),
+        }
+    }
+
+    /// Puts a question to the desk. `None`: the desk is closed.
+    async fn open(
+        &self,
+        conversation: &str,
+        question: &QuestionView,
+    ) -> Result<Option<Waiting<'_>>, DeskError> {
         if self.lock().is_closed {
-            return Ok(Answered::NOT);
+            return Ok(None);
         }
         let asked = now();
         let new = self.question(conversation, question, asked);
+        let size = u32::try_from(1 + new.shown.len() / UNIT).unwrap_or(u32::MAX);
+        let Ok(room) = self.room.try_acquire_many(size) else {
+            return Err(DeskError::TooMany);
+        };
         let notice = self
             .setup
             .notice
@@ -149,7 +172,7 @@ impl Desk {
             .map(|notice| (notice, new.clone()));
         let (desk, store) = (self.me.clone(), Arc::clone(&self.store));
         // Made with the row, so that one whose asking ends meanwhile does not stay.
-        let mut gone = blocking(&self.store, move |kept| {
+        let gone = blocking(&self.store, move |kept| {
             let id = kept.ask(&new, asked)?;
             let is_settled = false;
             Ok(Gone {
@@ -163,7 +186,7 @@ impl Desk {
         let id = gone.id;
         let (sender, answer) = oneshot::channel();
         let Some(waiting) = self.register(id, sender) else {
-            return Ok(Answered::NOT);
+            return Ok(None);
         };
         if let Some((notice, question)) = notice {
             let (alive, answer) = (asked, None);
@@ -178,11 +201,43 @@ impl Desk {
                 },
             );
         }
-        let kept = match timeout(self.setup.timeout, answer).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => None,
-            // One that came since the last look counts. From now on the store takes none.
-            Err(_) => blocking(&self.store, move |store| store.take(id)).await?,
+        Ok(Some(Waiting { gone, answer, room }))
+    }
+
+    /// Waits for the answer to a question. `other` is one that is given here, which counts if it is the first.
+    async fn wait(
+        &self,
+        waiting: Waiting<'_>,
+        question: &QuestionView,
+        other: impl Future<Output = Answered>,
+    ) -> Result<Answered, DeskError> {
+        let Waiting {
+            mut gone,
+            answer,
+            room: _room,
+        } = waiting;
+        let id = gone.id;
+        let kept = tokio::select! {
+            biased;
+            answer = timeout(self.setup.timeout, answer) => match answer {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(_)) => None,
+                // One that came since the last look counts. From now on the store takes none.
+                Err(_) => blocking(&self.store, move |store| store.take(id)).await?,
+            },
+            Answered { answer, by, .. } = other => match by {
+                None => None,
+                Some(by) => blocking(&self.store, move |store| {
+                    let at = now();
+                    // The machine may have slept, and this process still asks.
+                    store.still_asks(&[id], at)?;
+                    match store.answer(id, answer.name(), &by, at) {
+                        Ok(()) | Err(DeskError::Answered(_)) => store.take(id),
+                        Err(error) => Err(error),
+                    }
+                })
+                .await?,
+            },
         };
         gone.is_settled = kept.is_some();
         let choices = question.choices.iter();
@@ -196,16 +251,27 @@ impl Desk {
         }))
     }
 
-    /// As [`Approver::ask`], beside another way to answer: where the store fails, that one goes on as long as a question waits.
-    pub async fn beside(&self, conversation: &str, question: &QuestionView) -> Answered {
-        match self.put(conversation, question).await {
-            Ok(answered) => answered,
+    /// As [`Approver::ask`], with another way to answer, such as the terminal that asks. What is answered there goes through
+    /// the store too: an earlier answer counts in its place. Where the store takes no question, only the other way is left.
+    pub async fn beside(
+        &self,
+        conversation: &str,
+        question: &QuestionView,
+        other: impl Future<Output = Answered>,
+    ) -> Answered {
+        let answered = match self.open(conversation, question).await {
+            Ok(Some(waiting)) => self.wait(waiting, question, other).await,
+            Ok(None) => return Answered::NOT,
             Err(error) => {
                 (self.setup.report)(&format!("note: it can be answered here only: {error}"));
-                sleep(self.setup.timeout).await;
-                Answered::NOT
+                let answered = timeout(self.setup.timeout, other).await;
+                return answered.unwrap_or(Answered::NOT);
             }
-        }
+        };
+        answered.unwrap_or_else(|error| {
+            self.failed(&error);
+            Answered::NOT
+        })
     }
 
     fn question(&self, conversation: &str, question: &QuestionView, asked: Time) -> NewQuestion {
@@ -299,6 +365,15 @@ impl Approver for Desk {
             Answered::NOT
         })
     }
+
+    async fn ask_beside(
+        &self,
+        conversation: &str,
+        question: &QuestionView,
+        other: Other<'_>,
+    ) -> Answered {
+        self.beside(conversation, question, other).await
+    }
 }
 
 /// Looks for answers while something waits.
@@ -349,6 +424,13 @@ async fn watch(desk: Weak<Desk>) {
             }
         }
     }
+}
+
+/// A question that waits, and its place among those of this front.
+struct Waiting<'a> {
+    gone: Gone,
+    answer: oneshot::Receiver<Option<KeptAnswer>>,
+    room: SemaphorePermit<'a>,
 }
 
 /// Takes a question back that is given up.

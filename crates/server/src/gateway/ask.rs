@@ -1,8 +1,9 @@
 //! Questions to the user: by the client, if it can ask (MCP elicitation), and at the desk. The first answer counts.
 
 use std::fmt::Write;
-use std::sync::Arc;
+use std::future::pending;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hub::question::{Contents, QuestionView};
@@ -175,23 +176,36 @@ async fn put(
     };
     // A question that others have to answer is none for the client's user.
     let elicits = elicits && client.gateway.asks_client && view.approvers.is_empty();
-    let elicited = async {
-        match elicits {
-            true => client.elicit(&key, &view, out.as_ref()).await,
-            false => None,
+    let elicited = client.elicit(&key, &view, out.as_ref());
+    let (name, unanswered) = (&client.name, OnceLock::new());
+    let answered = match (client.gateway.approver.as_ref(), elicits) {
+        (Some(approver), true) => {
+            let other = async {
+                match elicited.await {
+                    Some(AskOutcome::Answer(answered)) => answered,
+                    // The user has sent the question away.
+                    Some(outcome) => {
+                        let _ = unanswered.set(outcome);
+                        Answered::NOT
+                    }
+                    None => pending().await,
+                }
+            };
+            approver.ask_beside(name, &view, Box::pin(other)).await
+        }
+        (Some(approver), false) => approver.ask(name, &view).await,
+        (None, true) => return elicited.await.unwrap_or_else(|| no_answer(NO_PERSON)),
+        (None, false) => {
+            return no_answer("it needs the user's approval, and this client cannot ask the user");
         }
     };
-    let unanswered = match elicits {
-        true => NO_PERSON,
-        false => "it needs the user's approval, and this client cannot ask the user",
-    };
-    let approver = client.gateway.approver.as_ref();
-    let asked = async { Some(approver?.ask(&client.name, &view).await) };
-    tokio::select! {
-        Some(outcome) = elicited => outcome,
-        Some(answered) = asked => AskOutcome::Answer(answered),
-        else => AskOutcome::Unanswered(unanswered.to_owned()),
-    }
+    unanswered
+        .into_inner()
+        .unwrap_or(AskOutcome::Answer(answered))
+}
+
+fn no_answer(why: &str) -> AskOutcome {
+    AskOutcome::Unanswered(why.to_owned())
 }
 
 /// A question in words. `None`: it cannot be shown in full.

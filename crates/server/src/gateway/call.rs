@@ -177,8 +177,11 @@ impl Client {
             };
             let call = question.call();
             let label = self.gateway.parts.lattice.describe(&call.label);
-            // The same call under the same label is the same question, also where a client asks for it again.
-            let key = format!("{:?}", (&call.app, &call.tool, &view.arguments, label));
+            // The same call under the same label is the same question, also where a client asks for it again. An answer covers
+            // no other texts than those that were shown.
+            let about = (&call.app, &call.tool, &view.arguments, label);
+            let covers = (&view.choices, &view.covers, &view.trust);
+            let key = format!("{:?}", (about, covers));
             caller.is_asked.store(true, Ordering::Relaxed);
             let asked = tokio::select! {
                 biased;

@@ -52,6 +52,13 @@ impl<V> Kept<V> {
         Some(&mut entry.value)
     }
 
+    /// Some value of this tenant.
+    pub(super) fn any_of(&self, tenant: &Digest) -> Option<&V> {
+        let mut entries = self.entries.values();
+        let own = entries.find(|entry| entry.tenant == *tenant);
+        own.map(|entry| &entry.value)
+    }
+
     pub(super) fn insert(
         &mut self,
         digest: Digest,

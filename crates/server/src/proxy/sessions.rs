@@ -43,7 +43,8 @@ pub(super) struct Session {
     /// Whether the client has named it: only then can a yes be for the session, because conversations that begin alike
     /// share one without a name.
     pub(super) is_named: bool,
-    /// The questions of its requests.
+    /// The questions of its requests, and of all others of its client: their number is limited, and a client names as many
+    /// conversations as it likes.
     pub(super) questions: Arc<Questions>,
     released: Arc<Mutex<Option<Released>>>,
     /// The calls that the client executes, by the name that it knows each under.
@@ -79,17 +80,21 @@ impl Sessions {
         if let Some(session) = kept.touch(&conversation, age, now) {
             return session.clone();
         }
+        let questions = kept.any_of(&tenant).map_or_else(
+            || Arc::new(Questions::orphaned_for(ORPHANED)),
+            |own| Arc::clone(&own.questions),
+        );
         kept.shrink(CONVERSATIONS - 1, usize::MAX, |session| {
             (session.is_idle_stranger(), !session.is_named)
         });
-        let session = Session::new(is_named, lattice, kept.uses());
+        let session = Session::new(is_named, questions, lattice, kept.uses());
         kept.insert(conversation, tenant, session.clone(), 1, now);
         session
     }
 }
 
 impl Session {
-    fn new(is_named: bool, lattice: &Lattice, number: u64) -> Self {
+    fn new(is_named: bool, questions: Arc<Questions>, lattice: &Lattice, number: u64) -> Self {
         let monitor = Monitor::new();
         Self {
             monitor: match is_named {
@@ -98,7 +103,7 @@ impl Session {
                 false => monitor,
             },
             is_named,
-            questions: Arc::new(Questions::orphaned_for(ORPHANED)),
+            questions,
             released: Arc::default(),
             waiting: Arc::default(),
             confirmed: Arc::default(),
@@ -209,6 +214,15 @@ mod tests {
         fn label_result(&self, _: &ifc::Call, result: String, _: bool) -> ifc::Labeled {
             ifc::Labeled::unknown(result)
         }
+    }
+
+    #[test]
+    fn questions_are_counted_by_client_and_not_by_conversation() {
+        let (sessions, lattice) = (Sessions::new(), Lattice::four_point());
+        let of = |tenant, number| sessions.of(digest(tenant), digest(number), true, &lattice);
+        let first = of(1, 10);
+        assert!(Arc::ptr_eq(&first.questions, &of(1, 11).questions));
+        assert!(!Arc::ptr_eq(&first.questions, &of(2, 12).questions));
     }
 
     #[test]

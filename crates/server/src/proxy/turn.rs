@@ -19,7 +19,7 @@ use super::{
     rebuild::Rebuilt,
     sessions::Session,
     shared::Shared,
-    transcript::{Chain, Digest, Link, fresh},
+    transcript::{Chain, Digest, Link, fresh, hash},
 };
 use crate::{
     QuestionView,
@@ -372,10 +372,12 @@ impl Front for Turn<'_> {
             view.choices.retain(|choice| !lasts(choice));
         }
         view.asker.clone_from(&self.asker);
-        // What the client sends again asks the same.
-        let about = (&view.app, &view.tool, &view.arguments, view.is_answer);
-        let why = (&view.rule, &view.argument, &view.excess, view.ran);
-        let key = format!("{:?}", (self.request, about, why));
+        // What the client sends again asks the same, unless anything of the question is new: an answer allows what was shown.
+        let session = (self.conversation, self.session.is_named);
+        // It has strings, numbers and lists only, so it can be written.
+        let shown = serde_json::to_string(&view.shown(&"")).unwrap_or_default();
+        let asked = format!("{:?}", (session, self.request, shown));
+        let key = format!("{:?}", hash(asked.as_bytes()));
         let approver = Arc::clone(&self.shared.approver);
         let (conversation, question) = (self.conversation.to_owned(), view.clone());
         let put =

@@ -6,7 +6,7 @@ use hub::trace::Event;
 use ifc::{Call, Labeled, Policy, PolicyError, Rule, Sink};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use server::desk::{Approver, Desk as Asking, DeskSetup};
+use server::desk::{Answered, Approver, Desk as Asking, DeskSetup};
 use server::proxy::ProxySetup;
 use tokio::task::JoinHandle;
 
@@ -269,6 +269,58 @@ async fn a_repeated_request_meets_its_question_or_the_answer() {
     // Once is once.
     let again = sends(false);
     assert_ne!(desk.question().await["id"], question["id"]);
+    again.abort();
+}
+
+/// The model of a repeated request may want another call beside the first one. An answer is for what was shown.
+#[tokio::test]
+async fn an_answer_allows_no_call_that_its_question_did_not_show() {
+    let tries = std::sync::atomic::AtomicUsize::new(0);
+    let upstream = Upstream::start(move |body| match newest(body) {
+        "mail" => match tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+            0 => calls(&[("post", r#"{"to":"ann"}"#), ("post", r#"{"to":"bob"}"#)]),
+            _ => calls(&[("post", r#"{"to":"ann"}"#), ("post", r#"{"to":"eve"}"#)]),
+        },
+        _ => script(body),
+    });
+    let parts = setup(&upstream);
+    let desk = desk_with(asking(PATIENCE), Arc::default(), parts, upstream).await;
+    let stage = &desk.stage;
+    let (_, first) = stage
+        .as_client("key", Some("talk"), &[user("go")], json!({}))
+        .await;
+    let first = &first["choices"][0]["message"];
+    let messages = [user("go"), first.clone(), result(first, 0, "mail")];
+    let sends = || {
+        let (stage, body) = (stage.clone(), body(&messages, json!({})));
+        tokio::spawn(async move { stage.raw("key", Some("talk"), body).await })
+    };
+    let beside = |question: &Value| {
+        let value = &question["shown"]["waiting"][0]["arguments"][0]["value"];
+        value.as_str().unwrap().to_owned()
+    };
+    let given_up = sends();
+    let shown = desk.question().await;
+    assert_eq!(beside(&shown), r#""bob""#);
+    given_up.abort();
+    let again = sends();
+    let both = async {
+        loop {
+            if let [_, other] = &desk.open().await[..] {
+                return other.clone();
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let other = tokio::time::timeout(Duration::from_secs(10), both).await;
+    let other = other.expect("what is new was asked about");
+    assert_eq!(beside(&other), r#""eve""#);
+    let id = shown["id"].as_str().unwrap();
+    let each = desk.answer(&desk.token, id, json!({"answer": "each"}));
+    assert_eq!(each.await, 200);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let open = desk.open().await;
+    assert!(!again.is_finished() && open[0]["id"] == other["id"]);
     again.abort();
 }
 
@@ -567,20 +619,8 @@ async fn what_others_approve_is_allowed_by_them_alone() {
 /// `each` allows the other calls of the step, so a token that is for the first call's app alone must not give it.
 #[tokio::test]
 async fn a_token_sees_no_question_with_a_call_of_another_app() {
-    let (store, label) = (Arc::new(store::Desk::in_memory().unwrap()), untrusted());
-    let call = |app: &str| Call {
-        app: app.to_owned(),
-        tool: "act".to_owned(),
-        arguments: ifc::Arguments::parse("{}", &label).unwrap(),
-        label: label.clone(),
-    };
-    let (monitor, history) = (ifc::Monitor::new(), ifc::History::default());
-    let decision = monitor.decide(&NothingUntrusted, &history, call("mail"));
-    let ifc::Decision::Ask(question) = decision else {
-        panic!("{decision:?}")
-    };
-    let asked = hub::Asked::Call(question.with_waiting(vec![call("mail"), call("bank")]));
-    let view = hub::question::QuestionView::new(&asked, vec![], &ifc::Lattice::four_point());
+    let store = Arc::new(store::Desk::in_memory().unwrap());
+    let view = view();
     let desk = asking_at(store.clone(), PATIENCE);
     let going = tokio::spawn(async move { desk.ask("c", &view).await });
     let kept = loop {
@@ -608,6 +648,88 @@ async fn a_token_sees_no_question_with_a_call_of_another_app() {
         store.revoke("ada").unwrap();
     }
     going.abort();
+}
+
+/// What is typed where the question was asked is one answer of several: the first one counts, and it stays on record.
+#[tokio::test]
+async fn an_answer_at_the_terminal_goes_through_the_store() {
+    let store = Arc::new(store::Desk::in_memory().unwrap());
+    let desk = asking_at(store.clone(), PATIENCE);
+    for (elsewhere, expected) in [(true, ifc::Answer::No), (false, ifc::Answer::Once)] {
+        let (typed, other) = tokio::sync::oneshot::channel();
+        let desk = desk.clone();
+        let going = tokio::spawn(async move {
+            let view = view();
+            desk.beside("c", &view, async { other.await.unwrap() })
+                .await
+        });
+        let kept = loop {
+            if let Some(kept) = store.waiting(now()).unwrap().all.pop() {
+                break kept;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        let by = store::Answerer {
+            name: Some("ada".to_owned()),
+            from: "page".to_owned(),
+        };
+        if elsewhere {
+            store.answer(kept.id, "no", &by, now()).unwrap();
+        }
+        let once = Answered::here(ifc::Answer::Once, Some("eve".to_owned()), "terminal");
+        typed.send(once.clone()).unwrap();
+        let answered = going.await.unwrap();
+        assert_eq!(answered.answer, expected);
+        assert_eq!(answered.by, if elsewhere { Some(by) } else { once.by });
+        let recorded = store.take(kept.id).unwrap().unwrap();
+        assert_eq!(Some(recorded.by), answered.by);
+    }
+}
+
+/// A client that asks without end fills the desk of its own front alone.
+#[tokio::test]
+async fn a_front_leaves_room_at_the_desk_to_the_others() {
+    let store = Arc::new(store::Desk::in_memory().unwrap());
+    let [full, other] = [0, 1].map(|_| asking_at(store.clone(), PATIENCE));
+    let asks = |desk: &Arc<Asking>| {
+        let (desk, view) = (desk.clone(), view());
+        tokio::spawn(async move { desk.put("c", &view).await })
+    };
+    let waiting = async |count: usize| {
+        while store.waiting(now()).unwrap().all.len() < count {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let mut going: Vec<_> = (0..128).map(|_| asks(&full)).collect();
+    waiting(128).await;
+    let refused = full.put("c", &view()).await;
+    assert!(matches!(refused, Err(store::DeskError::TooMany)));
+    going.push(asks(&other));
+    waiting(129).await;
+    // What is taken back makes room.
+    going.remove(0).abort();
+    waiting(128).await;
+    going.push(asks(&full));
+    waiting(129).await;
+    going.iter().for_each(JoinHandle::abort);
+}
+
+/// A question about a call of one app, with which one of another app waits.
+fn view() -> hub::question::QuestionView {
+    let label = untrusted();
+    let call = |app: &str| Call {
+        app: app.to_owned(),
+        tool: "act".to_owned(),
+        arguments: ifc::Arguments::parse("{}", &label).unwrap(),
+        label: label.clone(),
+    };
+    let (monitor, history) = (ifc::Monitor::new(), ifc::History::default());
+    let decision = monitor.decide(&NothingUntrusted, &history, call("mail"));
+    let ifc::Decision::Ask(question) = decision else {
+        panic!("{decision:?}")
+    };
+    let asked = hub::Asked::Call(question.with_waiting(vec![call("mail"), call("bank")]));
+    hub::question::QuestionView::new(&asked, vec![], &ifc::Lattice::four_point())
 }
 
 /// A policy under which nothing untrusted is done unasked.

@@ -86,11 +86,9 @@ impl Approver for AtTerminal {
     }
 
     async fn ask(&self, conversation: &str, question: &QuestionView) -> Answered {
-        tokio::select! {
-            answered = self.typed(question) => answered,
-            // The desk has the timeout.
-            answered = self.desk.beside(conversation, question) => answered,
-        }
+        // The desk has the timeout.
+        let typed = self.typed(question);
+        self.desk.beside(conversation, question, typed).await
     }
 }
 

@@ -9,7 +9,7 @@ use hub::trace::escape;
 use ifc::Answer;
 use rustix::termios::{QueueSelector, tcflush};
 use server::QuestionView;
-use server::desk::{Answered, Approver, Desk};
+use server::desk::{Answered, Approver, Desk, Other};
 use tokio::sync::{Mutex, mpsc};
 
 use crate::answered;
@@ -20,6 +20,15 @@ use crate::terminal::{Replaced, heard, message, say, size};
 /// Asks at the desk alone, and says so on one line.
 pub(crate) struct Announced(pub(crate) Arc<Desk>);
 
+impl Announced {
+    fn announce(&self, conversation: &str, question: &QuestionView) {
+        let (of, title) = (escape(conversation), question.title().join(" "));
+        message(&format!(
+            "conversation {of}: {title} answer it with `sluice approve` or `sluice desk`"
+        ));
+    }
+}
+
 #[async_trait]
 impl Approver for Announced {
     async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
@@ -27,11 +36,18 @@ impl Approver for Announced {
     }
 
     async fn ask(&self, conversation: &str, question: &QuestionView) -> Answered {
-        let (of, title) = (escape(conversation), question.title().join(" "));
-        message(&format!(
-            "conversation {of}: {title} answer it with `sluice approve` or `sluice desk`"
-        ));
+        self.announce(conversation, question);
         self.0.ask(conversation, question).await
+    }
+
+    async fn ask_beside(
+        &self,
+        conversation: &str,
+        question: &QuestionView,
+        other: Other<'_>,
+    ) -> Answered {
+        self.announce(conversation, question);
+        self.0.ask_beside(conversation, question, other).await
     }
 }
 
@@ -128,10 +144,7 @@ impl Asked {
                 continue;
             }
             match dialogue.hear(Some(&line)) {
-                Next::Done(answer) => {
-                    is_shown.store(false, Ordering::Relaxed);
-                    return answered::typed(answer);
-                }
+                Next::Done(answer) => return answered::typed(answer),
                 Next::Say(again) => say(&again),
             }
         }
@@ -145,19 +158,34 @@ impl Approver for Asked {
     }
 
     async fn ask(&self, conversation: &str, question: &QuestionView) -> Answered {
+        let other = std::future::pending();
+        self.ask_beside(conversation, question, Box::pin(other))
+            .await
+    }
+
+    async fn ask_beside(
+        &self,
+        conversation: &str,
+        question: &QuestionView,
+        other: Other<'_>,
+    ) -> Answered {
         let open = Open {
             asked: self,
             is_shown: AtomicBool::new(false),
         };
-        tokio::select! {
-            answered = self.typed(conversation, question, &open.is_shown) => answered,
-            // The desk has the timeout.
-            answered = self.desk.beside(conversation, question) => {
-                if open.replace() {
-                    say(&answered::elsewhere(&answered));
-                }
-                answered
+        let first = async {
+            tokio::select! {
+                answered = self.typed(conversation, question, &open.is_shown) => answered,
+                answered = other => answered,
             }
+        };
+        // The desk has the timeout.
+        let answered = self.desk.beside(conversation, question, first).await;
+        if answered::is_typed(&answered) {
+            open.is_shown.store(false, Ordering::Relaxed);
+        } else if open.replace() {
+            answered::tell(&answered);
         }
+        answered
     }
 }
