@@ -179,6 +179,14 @@ impl Cause {
         };
         causes.iter().map(one).collect()
     }
+
+    /// Drops what is for the user's question alone: the trace has no results.
+    pub(crate) fn keep_recorded(&mut self) {
+        (self.text, self.writers) = (Text::default(), Vec::new());
+        for quote in &mut self.quotes {
+            quote.place = Range::default();
+        }
+    }
 }
 
 /// Untrusted text that an answer may depend on, of one kind and label.

@@ -593,8 +593,7 @@ impl TurnMachine {
         let asked = (question.flow().sink().label(), rule.name.clone());
         self.turn.asked.push(asked);
         let mut causes = self.causes_of(question);
-        // The trace has no results.
-        causes.iter_mut().for_each(|it| it.text = Text::default());
+        causes.iter_mut().for_each(Cause::keep_recorded);
         self.events.push(Event::Asked {
             step: self.turn.step,
             flow,

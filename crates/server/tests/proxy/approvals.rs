@@ -172,7 +172,7 @@ async fn a_question_shows_everything_and_a_yes_runs_the_call() {
     ] {
         assert_eq!(question[name], expected, "{name}");
     }
-    let to = json!({"name": "to", "value": r#""bob""#, "mixed": []});
+    let to = json!({"name": "to", "value": r#""bob""#, "mixed": [], "is_covered": false});
     for (name, expected) in [
         ("arguments", json!([to])),
         ("rule", json!("post.limit")),
@@ -412,9 +412,10 @@ async fn a_yes_endorses_its_call_in_the_requests_that_follow() {
         messages.extend([read.clone(), result(&read, 0, "mail")]);
         let answered = async {
             let question = desk.question().await;
-            let notes = &question["shown"]["notes"];
-            let own = "If you allow this call, it counts as your own request.";
-            assert!(notes.as_array().unwrap().contains(&json!(own)), "{notes}");
+            let choices = question["shown"]["choices"].as_array().unwrap();
+            let once = choices.iter().find(|it| it["answer"] == "once").unwrap();
+            let own = "this call, which then counts as your own request.";
+            assert_eq!(once["meaning"], own);
             let id = question["id"].as_str().unwrap();
             desk.answer(&desk.token, id, json!({"answer": answer}))
                 .await
