@@ -225,7 +225,7 @@ impl User for Terminal {
         };
         let answered = desk.beside("", asked, typed(dialogue, replaced)).await;
         if !answered::is_typed(&answered) {
-            answered::tell(&answered);
+            say(&answered::line(&answered));
             self.replaced.set();
         }
         answered

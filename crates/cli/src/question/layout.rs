@@ -21,6 +21,22 @@ pub(super) const NAME_COLUMNS: usize = 44;
 /// Columns of a foreign word in a message, which may be a path or a list of names.
 const WORD_COLUMNS: usize = 240;
 
+/// The size of a terminal.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) columns: usize,
+    /// Lines that are seen together.
+    pub(crate) rows: usize,
+}
+
+impl From<usize> for Size {
+    /// So many columns, and as many lines as there are.
+    fn from(columns: usize) -> Self {
+        let rows = usize::MAX;
+        Self { columns, rows }
+    }
+}
+
 /// Lines of a block, each with [`PREFIX`], none wider than the terminal. A line that the terminal had to
 /// break itself would continue without the prefix, and foreign text could begin it.
 pub(crate) struct Lines {

@@ -14,29 +14,13 @@ use hub::question::{QuestionView, Shown};
 use ifc::Answer;
 
 pub(crate) use self::full::full;
-pub(crate) use self::layout::{Lines, columns, hanging, inset, shortened, word};
+pub(crate) use self::layout::{Lines, Size, columns, hanging, inset, shortened, word};
 use self::short::{Short, short};
 use self::typed::{NO, key, not_offered, prompt};
 use crate::keep_for::KeepFor;
 
 /// Typed lines that are no answer before the question is denied: a stuck key must not ask forever.
 const ATTEMPTS: usize = 5;
-
-/// The size of a terminal.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Size {
-    pub(crate) columns: usize,
-    /// Lines that are seen together.
-    pub(crate) rows: usize,
-}
-
-impl From<usize> for Size {
-    /// So many columns, and as many lines as there are.
-    fn from(columns: usize) -> Self {
-        let rows = usize::MAX;
-        Self { columns, rows }
-    }
-}
 
 /// A question and the lines that are typed to it, without the terminal.
 pub(crate) struct Dialogue {

@@ -4,9 +4,8 @@
 use hub::question::{Shown, ShownArgument, ShownChoice, ShownSource};
 use hub::trace::{escape, escape_lines};
 
-use super::Size;
 use super::full::{DEPENDS, described, full, marked, name, trusted, waiting, warnings};
-use super::layout::{INSET, Lines, NAME_COLUMNS, columns};
+use super::layout::{INSET, Lines, NAME_COLUMNS, Size, columns};
 use super::typed::{NO, named, prompt};
 
 /// Lines of a question with its prompt on a terminal of [`USUAL`] columns: as much is read before an answer. A narrower

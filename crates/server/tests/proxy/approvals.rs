@@ -726,9 +726,11 @@ fn view() -> hub::question::QuestionView {
     };
     let (monitor, history) = (ifc::Monitor::new(), ifc::History::default());
     let decision = monitor.decide(&NothingUntrusted, &history, call("mail"));
-    let ifc::Decision::Ask(question) = decision else {
-        panic!("{decision:?}")
+    let question = match decision {
+        ifc::Decision::Ask(question) => Ok(question),
+        other => Err(other),
     };
+    let question = question.unwrap();
     let asked = hub::Asked::Call(question.with_waiting(vec![call("mail"), call("bank")]));
     hub::question::QuestionView::new(&asked, vec![], &ifc::Lattice::four_point())
 }

@@ -142,6 +142,7 @@ fn a_sitting_over_three_apps() {
         &chat,
         &[
             ("> ", &format!("{QUERY}\r")),
+            ("(then session)", "s\r"),
             (", session, ", "session\r"),
             ("[o once", "o\r"),
             ("written to Ben.", ""),

@@ -184,7 +184,7 @@ impl Approver for Asked {
         if answered::is_typed(&answered) {
             open.is_shown.store(false, Ordering::Relaxed);
         } else if open.replace() {
-            answered::tell(&answered);
+            say(&answered::line(&answered));
         }
         answered
     }
