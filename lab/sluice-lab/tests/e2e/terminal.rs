@@ -201,6 +201,10 @@ fn a_question_at_the_terminal_can_be_answered_at_the_desk() {
     desk.answer(asked.id, "once", &by, now()).unwrap();
     terminal.wait_for("(answered by ada from page: once)");
     terminal.wait_for(", default deny] ");
+    // What was meant for the question before does not answer this one.
+    terminal.type_line("o\r");
+    terminal.wait_for(", default deny] ");
+    std::thread::sleep(Duration::from_millis(1_100));
     terminal.type_line("no\r");
     assert_eq!(terminal.end().0, Some(3));
     assert_eq!(stage.mails.messages().len(), 1);
