@@ -1,6 +1,6 @@
 //! The page: questions are read and answered in a browser, on this machine or on a phone.
 //!
-//! Everything is rendered here; nothing needs JavaScript. [`gate`] stands before all handlers: it checks the name that was
+//! Everything is rendered here; nothing needs JavaScript. The gate stands before all handlers: it checks the name that was
 //! asked for, where a request comes from, its login, and the CSRF field of every form.
 
 pub(super) mod layout;
