@@ -588,25 +588,25 @@ fn typed_unless(prompt: &str, mut is_interrupted: impl FnMut() -> bool) -> Hidde
     }
 }
 
-/// Columns of the terminal, as it is now.
-pub(crate) fn columns() -> usize {
+/// Columns and lines of the terminal, as they are now. It may report neither.
+fn reported() -> [Option<usize>; 2] {
     let size = tcgetwinsize(std::io::stderr()).ok();
-    let columns = size.map(|size| usize::from(size.ws_col));
-    columns.filter(|columns| *columns > 0).unwrap_or(COLUMNS)
+    let known = |number: u16| Some(usize::from(number)).filter(|number| *number > 0);
+    size.map_or([None; 2], |size| [size.ws_col, size.ws_row].map(known))
+}
+
+/// Columns of the terminal.
+pub(crate) fn columns() -> usize {
+    let [columns, _] = reported();
+    columns.unwrap_or(COLUMNS)
 }
 
 /// The terminal, without so many lines that come before a question.
 pub(crate) fn size(before: usize) -> Size {
-    let rows = rows().map_or(usize::MAX, |rows| rows.saturating_sub(before));
-    let columns = columns();
+    let [columns, rows] = reported();
+    let columns = columns.unwrap_or(COLUMNS);
+    let rows = rows.map_or(usize::MAX, |rows| rows.saturating_sub(before));
     Size { columns, rows }
-}
-
-/// Lines of the terminal, if it reports them.
-fn rows() -> Option<usize> {
-    let size = tcgetwinsize(std::io::stderr()).ok();
-    size.map(|size| usize::from(size.ws_row))
-        .filter(|rows| *rows > 0)
 }
 
 /// Writes to standard error, with everything escaped that could steer a terminal, and no line that a terminal has to break.
@@ -651,7 +651,8 @@ pub(crate) fn message(text: &str) {
 
 /// As [`say`], page by page if the text is longer than the terminal. False if the user has not seen all of it.
 pub(crate) fn say_in_pages(text: &str) -> bool {
-    let page = rows().map_or(usize::MAX, |rows| rows.saturating_sub(1).max(1));
+    let [_, rows] = reported();
+    let page = rows.map_or(usize::MAX, |rows| rows.saturating_sub(1).max(1));
     let (width, mut room) = (columns(), page);
     for line in text.lines() {
         let height = question::columns(line).div_ceil(width).max(1);

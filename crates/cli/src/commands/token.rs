@@ -31,7 +31,7 @@ enum Action {
     /// Make a token for a person. It is printed once; only its digest is stored.
     #[command(
         after_help = "Example:\n  sluice token new ada\n  sluice token new ada --apps mail,calendar --effects read,write --for 30d\n\n\
-                      Whoever has the token answers questions in this name: on the page of `sluice desk`, over HTTP, and with\n\
+                      The holder of the token answers questions in this name: on the page of `sluice desk`, over HTTP, and with\n\
                       `sluice approve` in $SLUICE_TOKEN. Programs without a terminal cannot make one."
     )]
     New {

@@ -36,7 +36,7 @@ parameters = { to = "string", body = "string" }
 arguments.body.limit = ["untrusted"]
 "#;
 
-/// What an attacker would write into whatever the pages show.
+/// What an attacker would write into all that the pages show.
 const HOSTILE: &str = "<img src=x onerror=alert(1)>\u{202e}txt\u{1b}[2J</pre><form action=//evil>";
 const PAGES: [&str; 6] = [
     "/sessions",

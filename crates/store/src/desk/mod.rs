@@ -261,7 +261,7 @@ impl Desk {
         Ok(secret)
     }
 
-    /// All tokens by name, those that have expired included. One that cannot be read admits nobody, and is left out.
+    /// All tokens by name, those that have expired included. One that cannot be read admits no one, and is left out.
     pub fn tokens(&self) -> Result<Vec<KeptToken>, DeskError> {
         self.read(|connection| {
             let sql = "SELECT token, last_used FROM token ORDER BY name";
