@@ -15,6 +15,7 @@ use crate::app::{App, Domain};
 use crate::desk::DeskSettings;
 use crate::diagnostics::Diagnostic;
 use crate::limits::Limits;
+use crate::service::{ServiceSettings, StateSettings, TelemetrySettings, TenantLimits};
 
 /// The contents of `sluice.toml` and of the files that it names. See [`Config::load`].
 #[derive(Debug, Clone)]
@@ -47,6 +48,14 @@ pub struct Config {
     pub desk: DeskSettings,
     /// Long-term memory.
     pub memory: Memory,
+    /// Where `sluice serve` listens.
+    pub service: ServiceSettings,
+    /// Where the state of its conversations is kept.
+    pub state: StateSettings,
+    /// What is seen of it from outside.
+    pub telemetry: TelemetrySettings,
+    /// What its tenants may use, by name.
+    pub tenants: BTreeMap<String, TenantLimits>,
     /// The name of the user, for rules that depend on it.
     pub user_name: Option<Arc<str>>,
     /// The parts of the user's messages that the user did not write.

@@ -43,6 +43,7 @@ mod remote;
 mod result_checks;
 mod result_conditions;
 mod schema;
+mod service;
 mod settings;
 mod suggestions;
 mod template;
@@ -68,5 +69,9 @@ pub use mcp_servers::{
 pub use mounts::MountError;
 pub use remote::{Header, Remote, is_secret_name};
 pub use schema::schema;
+pub use service::{
+    DEFAULT_TENANT, LogForm, ServiceSettings, StateSettings, TelemetrySettings, TenantLimits,
+    is_tenant_name,
+};
 pub use suggestions::did_you_mean;
 pub use template::{Piece, filled_in, from_environment, pieces};

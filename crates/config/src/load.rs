@@ -21,6 +21,9 @@ use crate::limits::Limits;
 use crate::mcp_servers::{Servers, is_of_another_program, servers};
 use crate::memory::memory;
 use crate::read_app::{only_server, read_app};
+use crate::service::{
+    ServiceSettings, StateSettings, TelemetrySettings, service, state, telemetry, tenants,
+};
 use crate::settings::{
     APPS, default_provider, lattice, limits, own_models, providers, proxy, screener,
 };
@@ -232,6 +235,8 @@ impl Loader<'_> {
         let proxy = proxy(&root, &apps);
         let desk = desk(&root);
         let memory = memory(&root);
+        let (service, state) = (service(&root), state(&root));
+        let (telemetry, tenants) = (telemetry(&root), tenants(&root));
         let (user_name, user) = user(&root);
         let names_lattice = root.has("lattice");
         root.finish();
@@ -251,6 +256,10 @@ impl Loader<'_> {
             proxy,
             desk,
             memory,
+            service,
+            state,
+            telemetry,
+            tenants,
             user_name,
             user,
             files: BTreeSet::new(),
@@ -281,6 +290,10 @@ impl Loader<'_> {
             proxy: ProxySettings::default(),
             desk: DeskSettings::default(),
             memory: Memory::default(),
+            service: ServiceSettings::default(),
+            state: StateSettings::default(),
+            telemetry: TelemetrySettings::default(),
+            tenants: BTreeMap::new(),
             user_name: None,
             user: UserLabels::default(),
             files: BTreeSet::new(),

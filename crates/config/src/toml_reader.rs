@@ -492,7 +492,7 @@ impl<'a> Table<'a> {
         })
     }
 
-    fn as_integer(
+    pub(crate) fn as_integer(
         &self,
         key: &str,
         value: &Spanned<DeValue<'_>>,

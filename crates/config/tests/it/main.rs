@@ -17,5 +17,6 @@ mod result_conditions;
 mod rules;
 mod schema;
 mod servers;
+mod service;
 mod users;
 mod writers;

@@ -1,0 +1,286 @@
+//! `[service]`, `[state]`, `[telemetry]` and `[tenant.NAME]`: what `sluice serve` runs with.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::toml_reader::{At, Table};
+use crate::watch::Takes;
+
+/// The longest time in which running requests may end.
+const MAX_DRAIN_S: u64 = 3_600;
+/// The longest time that the state of an idle conversation is kept.
+const MAX_DAYS: u64 = 3_650;
+/// The most that a budget can be.
+const MAX_BUDGET: u64 = 1 << 40;
+/// The budget of whom no token names a tenant.
+pub const DEFAULT_TENANT: &str = "default";
+
+/// Where `sluice serve` listens: `[service]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceSettings {
+    /// The proxy, the gateway and the desk.
+    pub listen: SocketAddr,
+    /// The page of the desk, if it has an address of its own.
+    pub desk_listen: Option<SocketAddr>,
+    /// The metrics, if they have an address of their own.
+    pub metrics_listen: Option<SocketAddr>,
+    /// Names by which other machines reach `listen`.
+    pub hosts: Vec<String>,
+    /// Names under which a proxy with TLS serves the page of the desk.
+    pub desk_hosts: Vec<String>,
+    /// The provider that the proxy forwards to. The default is the first one with an API.
+    pub upstream: Option<String>,
+    /// How long running requests may go on once the service stops.
+    pub drain: Duration,
+    /// The file with the secret of the deployment; an absolute path.
+    pub secret_file: Option<PathBuf>,
+    /// The service that `sluice guard` and `sluice init` of this user use.
+    pub url: Option<String>,
+}
+
+impl Default for ServiceSettings {
+    fn default() -> Self {
+        Self {
+            listen: (Ipv4Addr::LOCALHOST, 8080).into(),
+            desk_listen: None,
+            metrics_listen: None,
+            hosts: Vec::new(),
+            desk_hosts: Vec::new(),
+            upstream: None,
+            // As long as service managers wait before they kill a program.
+            drain: Duration::from_secs(30),
+            secret_file: None,
+            url: None,
+        }
+    }
+}
+
+/// Where the state of conversations is kept: `[state]`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StateSettings {
+    /// The address of the database. Without one it is SQLite in the state folder. It often has a password.
+    pub url: Option<String>,
+    /// The variable with the address.
+    pub url_env: Option<String>,
+    /// How many days the state of an idle conversation is kept.
+    pub keep_days: u32,
+}
+
+impl Default for StateSettings {
+    fn default() -> Self {
+        Self {
+            url: None,
+            url_env: None,
+            // Agents resume a conversation within days.
+            keep_days: 7,
+        }
+    }
+}
+
+impl fmt::Debug for StateSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StateSettings")
+            .field("url", &self.url.as_ref().map(|_| "…"))
+            .field("url_env", &self.url_env)
+            .field("keep_days", &self.keep_days)
+            .finish()
+    }
+}
+
+/// The form of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogForm {
+    /// Text for people.
+    #[default]
+    Text,
+    /// One JSON object in each line.
+    Json,
+}
+
+/// What is seen from outside: `[telemetry]`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TelemetrySettings {
+    /// Where traces are sent by OTLP over HTTP.
+    pub otlp: Option<String>,
+    /// The form of the log.
+    pub logs: LogForm,
+    /// Whether traces and logs have the text of conversations.
+    pub content: bool,
+}
+
+/// What a tenant may use in an hour: `[tenant.NAME]`. `None` is no limit.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TenantLimits {
+    /// Calls of tools.
+    pub calls: Option<u64>,
+    /// Tokens of models, those of prompts and of answers.
+    pub tokens: Option<u64>,
+    /// Questions to people.
+    pub questions: Option<u64>,
+    /// Calls of single tools, by `APP.TOOL`.
+    pub tools: BTreeMap<String, u64>,
+}
+
+pub(crate) fn service(root: &Table<'_>) -> ServiceSettings {
+    let mut service = ServiceSettings::default();
+    let Some(table) = root.table("service") else {
+        return service;
+    };
+    service.listen = address(&table, "listen").unwrap_or(service.listen);
+    service.desk_listen = address(&table, "desk_listen");
+    service.metrics_listen = address(&table, "metrics_listen");
+    service.hosts = host_names(&table, "hosts");
+    service.desk_hosts = host_names(&table, "desk_hosts");
+    service.upstream = table.string("upstream").map(|it| it.value.to_owned());
+    if let Some(seconds) = table.integer("drain_s", 0..=MAX_DRAIN_S) {
+        service.drain = Duration::from_secs(seconds);
+    }
+    let secret = table.string("secret_file");
+    service.secret_file = secret.map(|it| table.context.file.absolute(it.value));
+    service.url = table
+        .string("url")
+        .and_then(|it| web_url(&table, "url", &it));
+    table.finish();
+    service
+}
+
+pub(crate) fn state(root: &Table<'_>) -> StateSettings {
+    let mut state = StateSettings::default();
+    let Some(table) = root.table("state") else {
+        return state;
+    };
+    state.url = table.string("url").and_then(|it| {
+        let is_known = ["postgres://", "postgresql://"]
+            .iter()
+            .any(|scheme| it.value.starts_with(scheme));
+        if !is_known {
+            // Not quoted: it may have a password.
+            let help = "write postgres://USER@HOST/DATABASE, or leave it out for SQLite";
+            table.error(&it.span, "'url' is not the address of a database", help);
+        }
+        is_known.then(|| it.value.to_owned())
+    });
+    state.url_env = table.string("url_env").map(|it| it.value.to_owned());
+    if state.url.is_some() {
+        table.refuse(
+            "url_env",
+            "'url_env' has no effect beside 'url'",
+            "leave one of them out",
+        );
+    }
+    let days = table.integer("keep_days", 1..=MAX_DAYS);
+    state.keep_days = days
+        .and_then(|days| u32::try_from(days).ok())
+        .unwrap_or(state.keep_days);
+    table.finish();
+    state
+}
+
+pub(crate) fn telemetry(root: &Table<'_>) -> TelemetrySettings {
+    let mut telemetry = TelemetrySettings::default();
+    let Some(table) = root.table("telemetry") else {
+        return telemetry;
+    };
+    telemetry.otlp = table
+        .string("otlp")
+        .and_then(|it| web_url(&table, "otlp", &it));
+    let forms = [("text", LogForm::Text), ("json", LogForm::Json)];
+    telemetry.logs = table.choice("logs", &forms).unwrap_or_default();
+    telemetry.content = table.boolean("content").unwrap_or(false);
+    table.finish();
+    telemetry
+}
+
+/// The limits of tenants by name.
+pub(crate) fn tenants(root: &Table<'_>) -> BTreeMap<String, TenantLimits> {
+    let mut tenants = BTreeMap::new();
+    for (name, table) in root.named_tables("tenant") {
+        let budget = |key| table.integer(key, 0..=MAX_BUDGET);
+        let limits = TenantLimits {
+            calls: budget("calls_per_hour"),
+            tokens: budget("tokens_per_hour"),
+            questions: budget("questions_per_hour"),
+            tools: tools(&table),
+        };
+        table.finish();
+        if !is_tenant_name(name.value) {
+            let help = "write at most 64 letters, digits, '-', '_' and '.'";
+            table.error(&name.span, "this is not the name of a tenant", help);
+        }
+        tenants.insert(name.value.to_owned(), limits);
+    }
+    tenants
+}
+
+/// Whether a tenant can have this name.
+#[must_use]
+pub fn is_tenant_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (1..=64).contains(&name.len()) && name.chars().all(allowed)
+}
+
+fn tools(table: &Table<'_>) -> BTreeMap<String, u64> {
+    table.takes("tools", Takes::Entries);
+    let mut tools = BTreeMap::new();
+    for (name, value) in table.entries("tools") {
+        if !name.value.contains('.') {
+            let message = format!("'{}' is not the name of a tool", name.value);
+            table.error(&name.span, message, "write \"APP.TOOL\" = CALLS");
+        }
+        if let Some(most) = table.as_integer("tools", value, &(0..=MAX_BUDGET)) {
+            tools.insert(name.value.to_owned(), most);
+        }
+    }
+    tools
+}
+
+fn address(table: &Table<'_>, key: &'static str) -> Option<SocketAddr> {
+    let At { span, value } = table.string(key)?;
+    let wrong = |_| {
+        let message = format!("'{value}' is not an address with a port");
+        table.error(
+            &span,
+            message,
+            "write 127.0.0.1:8080, or 0.0.0.0:8080 for other machines",
+        );
+    };
+    value.parse().map_err(wrong).ok()
+}
+
+fn host_names(table: &Table<'_>, key: &'static str) -> Vec<String> {
+    let names = table.strings(key).unwrap_or_default();
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    for name in names
+        .iter()
+        .filter(|it| it.value.is_empty() || !it.value.chars().all(allowed))
+    {
+        let message = format!("'{}' is not the name of a host", name.value);
+        table.error(
+            &name.span,
+            message,
+            "write a name such as guard.example.org, without https:// and port",
+        );
+    }
+    names
+        .iter()
+        .map(|it| it.value.to_ascii_lowercase())
+        .collect()
+}
+
+fn web_url(table: &Table<'_>, key: &str, written: &At<&str>) -> Option<String> {
+    // Inside a cluster there often is no TLS.
+    let is_web = |url: &str| url.starts_with("http://") || url.starts_with("https://");
+    if !is_web(written.value) {
+        let message = format!("'{key}' is not an address");
+        table.error(
+            &written.span,
+            message,
+            "write http://HOST:PORT or https://HOST",
+        );
+        return None;
+    }
+    Some(written.value.trim_end_matches('/').to_owned())
+}
