@@ -37,12 +37,20 @@ pub struct RequestOptions {
     pub members: Map<String, Value>,
     /// The value of the header `anthropic-beta`: the features that some of `members` belong to.
     pub beta: Option<String>,
-    /// The labels of `model`, of `beta` and of `members`, by name; a name that is not here has the label ⊥. The broker sends none
+    /// The value of the header `traceparent`: the span that the server's spans belong to.
+    pub traceparent: Option<String>,
+    /// The labels of `model`, of `beta`, of `traceparent` and of `members`, by name; a name that is not here has the label ⊥. The broker sends none
     /// that is above the label of the prompt.
     pub labels: BTreeMap<String, Label>,
 }
 
 impl RequestOptions {
+    /// Restricts what has this name: it has this label as well.
+    pub fn restrict(&mut self, name: &str, label: &Label) {
+        let own = self.labels.entry(name.to_owned()).or_default();
+        *own = own.join(label);
+    }
+
     /// The same without what is above this label.
     pub(crate) fn below(&self, label: &Label) -> Cow<'_, Self> {
         let mut options = Cow::Borrowed(self);
@@ -53,8 +61,11 @@ impl RequestOptions {
             match name.as_str() {
                 "model" => options.to_mut().model = None,
                 "beta" => options.to_mut().beta = None,
-                name => drop(options.to_mut().members.remove(name)),
+                "traceparent" => options.to_mut().traceparent = None,
+                _ => {}
             }
+            // A member can have any name, those of the others included.
+            options.to_mut().members.remove(name);
         }
         options
     }

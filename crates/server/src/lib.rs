@@ -20,6 +20,7 @@ mod program;
 pub mod proxy;
 mod public_address;
 mod session;
+mod sink;
 mod spoke;
 mod trace_file;
 mod user;
@@ -35,6 +36,7 @@ pub use program::{Change, Ended, Program, ProgramSetup, Streams};
 pub use session::{
     AppSetup, Choice, ChosenFor, Selections, Session, SessionError, SessionSetup, ToolCheck,
 };
+pub use sink::{At, Began, EventSink, Sinks, TraceContext};
 pub use spoke::{Executed, Mediator, Spoke, SpokeError, SpokeSetup};
 pub use trace_file::{Rotation, TraceError, TraceFile, TracePart};
 pub use user::{FormAnswer, FormView, Selection, SelectionView, ServingView, User};

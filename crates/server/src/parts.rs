@@ -9,6 +9,7 @@ use llm::Broker;
 use tokio::sync::Semaphore;
 
 use crate::egress::{Resolve, SystemResolver};
+use crate::sink::Sinks;
 
 /// The longest time of one turn where the configuration says nothing: as long as a person may
 /// need to come back and answer a question.
@@ -60,6 +61,8 @@ pub struct Parts {
     pub turn_timeout: Duration,
     /// How long a conversation may take that serves another app's request, questions included.
     pub serving_timeout: Duration,
+    /// Who watches all fronts.
+    pub sinks: Sinks,
 }
 
 impl Parts {
@@ -80,6 +83,7 @@ impl Parts {
             settings: Settings::default(),
             turn_timeout: TURN_TIMEOUT,
             serving_timeout: SERVING_TIMEOUT,
+            sinks: Sinks::default(),
         }
     }
 }

@@ -65,6 +65,7 @@ struct Sending<'a> {
     body: Vec<u8>,
     /// The features of its API that the body uses, if they are no part of it yet.
     beta: Option<HeaderValue>,
+    traceparent: Option<HeaderValue>,
     names: ToolNames,
     /// The caller's key, where it counts.
     key: Option<&'a ApiKey>,
@@ -203,6 +204,8 @@ impl HttpProvider {
         let sending = Sending {
             body,
             beta: beta.and_then(|beta| HeaderValue::from_str(&beta).ok()),
+            traceparent: (options.traceparent.as_deref())
+                .and_then(|span| HeaderValue::from_str(span).ok()),
             key,
             names,
         };
@@ -254,6 +257,10 @@ impl HttpProvider {
         let request = (self.begin(request, sending.key)).map_err(|it| Failure::new(it, true))?;
         let request = match &sending.beta {
             Some(beta) => request.header(BETA, beta),
+            None => request,
+        };
+        let request = match &sending.traceparent {
+            Some(span) => request.header("traceparent", span),
             None => request,
         };
         let sent = request.body(sending.body.clone()).send();

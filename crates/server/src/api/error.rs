@@ -47,6 +47,18 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, reason)
     }
 
+    /// Something that this needs does not answer at present.
+    pub(crate) fn unavailable(reason: impl Into<String>) -> Self {
+        Self {
+            retry_after: Some(Duration::from_secs(1)),
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, reason)
+        }
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
     pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
         self.status = status;
         self

@@ -156,7 +156,13 @@ impl Client {
         lock(&self.guard).begin();
         let _counted = Counted(self);
         Some(match self.permit(listed, arguments, caller).await? {
-            Ok((id, permit)) => Ok(self.run(id, permit, caller, is_tool).await?),
+            Ok((id, permit)) => match self.gateway.parts.sinks.written().await {
+                Ok(()) => Ok(self.run(id, permit, caller, is_tool).await?),
+                Err(why) => {
+                    self.note(&mut lock(&self.guard).guard, id, permit.call(), &why);
+                    Err(Reply::Refused(format!("not executed: {why}")))
+                }
+            },
             Err(reply) => Err(reply),
         })
     }
@@ -182,6 +188,10 @@ impl Client {
             let about = (&call.app, &call.tool, &view.arguments, label);
             let covers = (&view.choices, &view.covers, &view.trust);
             let key = format!("{:?}", (about, covers));
+            if let Err(why) = self.gateway.parts.sinks.written().await {
+                self.note(&mut lock(&self.guard).guard, id, call, &why);
+                return Some(Err(Reply::Refused(format!("not executed: {why}"))));
+            }
             caller.is_asked.store(true, Ordering::Relaxed);
             let asked = tokio::select! {
                 biased;

@@ -49,6 +49,7 @@ pub use crate::parts::GatewayTool;
 use crate::parts::{Parts, Told};
 use crate::proxy::observe;
 use crate::session::AppSetup;
+use crate::sink::{At, Began, TraceContext};
 use crate::spoke::Spoke;
 use crate::trace_file::{Rotation, TraceError, TraceFile};
 
@@ -249,6 +250,8 @@ impl Gateway {
 
     /// Writes an event down. What cannot be written must not be done.
     fn record(&self, client: &str, event: Event) -> Result<(), String> {
+        let at = At::new("gateway", client);
+        self.parts.sinks.event(&at, &event);
         let recorded = lock(&self.trace).append_to(Some(client), event);
         recorded.map(|_| ()).map_err(|error| error.to_string())
     }
@@ -502,6 +505,17 @@ impl Client {
             .and_then(|meta| meta.progress_token.clone());
         let mut bar = ProgressBar { token, last: None };
         let (progress, mut updates) = mpsc::channel(MAX_PROGRESS);
+        let parent = params.meta.as_ref();
+        let parent = parent.and_then(|meta| meta.traceparent.as_ref()?.as_str());
+        let listing = &self.gateway.listing;
+        let began = Began {
+            method,
+            tool: listing.get(&params.name).map(|listed| &*listed.tool),
+            model: None,
+            parent: parent.and_then(TraceContext::parse),
+        };
+        let at = At::new("gateway", &self.name);
+        let mut watched = self.gateway.parts.sinks.begin(at, &began);
         let answer = params.state.as_deref().zip(params.answers);
         let caller = Caller {
             out,
@@ -517,7 +531,7 @@ impl Client {
                 None => self.call(params, &caller).await,
             }
         };
-        let mut call = std::pin::pin!(call);
+        let mut call = std::pin::pin!(watched.scope(call));
         let mut is_gone = false;
         loop {
             let message = tokio::select! {
@@ -528,7 +542,9 @@ impl Client {
                     for message in rest.filter_map(|update| bar.pass(update)) {
                         let _ = out.try_send(message);
                     }
-                    return Some(reply?.into_message(id, era));
+                    let reply = reply?;
+                    watched.end(reply.outcome());
+                    return Some(reply.into_message(id, era));
                 }
                 Some(update) = updates.recv() => bar.pass(update),
                 () = out.closed(), if self.is_shared && !is_gone => {

@@ -78,6 +78,8 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>,
 pub(super) struct Meta {
     #[serde(default, rename = "progressToken")]
     pub(super) progress_token: Option<Value>,
+    #[serde(default)]
+    pub(super) traceparent: Option<Value>,
     #[serde(default, rename = "io.modelcontextprotocol/protocolVersion")]
     pub(super) version: Option<Value>,
     #[serde(default, rename = "io.modelcontextprotocol/clientCapabilities")]

@@ -145,6 +145,15 @@ impl Reply {
         }
     }
 
+    /// How the request ended, in a word of a fixed list.
+    pub(super) fn outcome(&self) -> Result<(), String> {
+        match self {
+            Self::Result(..) | Self::InputRequired(_) => Ok(()),
+            Self::Refused(_) => Err("refused".to_owned()),
+            Self::Error(code, ..) => Err(code.to_string()),
+        }
+    }
+
     pub(super) fn into_message(self, id: &str, era: Era) -> String {
         match self {
             Self::Result(result, ttl) => rpc::answer(id, &era.complete(result, ttl)),

@@ -34,6 +34,7 @@ use crate::api::{
     stream::{StreamItem, StreamSender, stream},
 };
 use crate::conversation::{Conversation, Role};
+use crate::sink::{At, Began, TraceContext, Watched};
 
 const NAME_LIMIT: usize = 128;
 /// What an image counts as: those that models are shown have up to 1,600 tokens.
@@ -41,20 +42,20 @@ const IMAGE_BYTES: usize = 4 * 1_600;
 const CONVERSATION: &str = "x-sluice-conversation";
 /// The headers in which Claude Code, Codex and opencode name a conversation.
 const SESSIONS: [&str; 3] = ["x-claude-code-session-id", "thread-id", "x-session-id"];
+/// The header that names the span of the client that a request belongs to.
+const TRACEPARENT: &str = "traceparent";
 const SUB_AGENT: &str = "x-claude-code-agent-id";
 pub(super) const JSON: (HeaderName, &str) = (CONTENT_TYPE, "application/json");
 
 /// One request, read and rebuilt.
 struct Prepared {
-    conversation: String,
+    watched: Watched,
     session: Session,
     options: RequestOptions,
     rebuilt: Rebuilt,
     apps: Apps,
     /// The policy for the user of the request.
     policy: Arc<dyn Policy>,
-    /// The user of the request, if a header names one.
-    user: Option<String>,
     /// What was learnt of its texts stays until it is answered.
     _texts: Hold,
 }
@@ -62,10 +63,12 @@ struct Prepared {
 impl Prepared {
     /// Has the turn machine answer it.
     async fn answer(self, shared: &Shared, live: Option<Live>) -> Result<Answered, ApiError> {
-        let (conversation, session) = (&self.conversation, self.session.of_turn());
-        let mut turn = Turn::new(shared, conversation, session, &self.options, live);
-        turn.asker = self.user;
-        turn.run(self.apps, self.policy, self.rebuilt).await
+        let (mut watched, session) = (self.watched, self.session.of_turn());
+        let turn = Turn::new(shared, watched.at(), session, &self.options, live);
+        let answered = turn.run(self.apps, self.policy, self.rebuilt).await;
+        let failed = |error: &ApiError| error.status().as_str().to_owned();
+        watched.end(answered.as_ref().map(drop).map_err(failed));
+        answered
     }
 }
 
@@ -172,6 +175,7 @@ fn prepare(
     shared: &Shared,
     Tenant {
         digest: tenant,
+        name: tenant_name,
         user,
     }: Tenant,
     headers: &HeaderMap,
@@ -253,8 +257,29 @@ fn prepare(
         shared.observer.tools(&listed);
     }
     let conversation = conversation.unwrap_or_else(|| short_name(&rebuilt.beginning));
+    let at = At {
+        tenant: tenant_name.as_deref(),
+        asker: user.as_deref(),
+        ..At::new("proxy", &conversation)
+    };
+    let parent = headers.get(TRACEPARENT).and_then(|it| it.to_str().ok());
+    let model = options.model.as_deref();
+    let began = Began {
+        method: "chat",
+        tool: None,
+        model: model.filter(|_| is_listed && shared.models.is_some()),
+        parent: parent.and_then(TraceContext::parse),
+    };
+    let watched = shared.parts.sinks.begin(at, &began);
+    let at = watched.at();
+    options.traceparent = watched.context.map(|context| context.to_string());
+    // The client has chosen the number of its trace, and may have chosen it by all that it has read.
+    if let Some(parent) = parent.filter(|_| began.parent.is_some() && !shared.observe) {
+        let label = reader.label_beside(TRACEPARENT, parent.to_owned(), &chain);
+        options.restrict(TRACEPARENT, &label.join(&rebuilt.history.label()));
+    }
     if shared.observe {
-        shared.offers(&conversation, &listed);
+        shared.offers(&at, &listed);
     }
     if !request.dropped.is_empty() {
         shared.observer.dropped(&conversation, &request.dropped);
@@ -262,17 +287,16 @@ fn prepare(
     let news = std::mem::take(&mut rebuilt.news);
     if shared.records() {
         for news in news {
-            shared.record(&conversation, event(shared, news, user.as_ref()));
+            shared.record(&at, event(shared, news, user.as_ref()));
         }
     }
     Ok(Prepared {
-        conversation,
+        watched,
         session,
         options,
         rebuilt,
         apps: tools.apps,
         policy,
-        user,
         _texts: texts.hold(),
     })
 }
@@ -329,7 +353,7 @@ fn label_members(
             (false, _) => "the upstream is not cleared for",
             (true, false) => "no message of this conversation has",
             (true, true) => {
-                options.labels.insert(name, label);
+                options.restrict(&name, &label);
                 continue;
             }
         };
@@ -364,6 +388,7 @@ fn options(key: Option<ApiKey>, request: &mut Conversation) -> RequestOptions {
         dialect: llm::Dialect::Chat,
         members: std::mem::take(&mut request.members),
         beta: None,
+        traceparent: None,
         labels: BTreeMap::new(),
     }
 }

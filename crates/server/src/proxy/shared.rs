@@ -25,6 +25,7 @@ use crate::api::http::Budget;
 use crate::api::request::Takes;
 use crate::desk::Approver;
 use crate::parts::{Parts, Told};
+use crate::sink::At;
 
 /// Sets of tools that are recorded; an agent has a few.
 const TOOL_SETS: usize = 64;
@@ -116,19 +117,20 @@ impl Shared {
     }
 
     pub(super) fn records(&self) -> bool {
-        self.trace.is_some() || self.observer.attends()
+        self.trace.is_some() || self.observer.attends() || !self.parts.sinks.is_empty()
     }
 
     /// Takes an event down. What follows from it is done after [`Shared::written`].
-    pub(super) fn record(&self, conversation: &str, event: Event) {
-        self.observer.event(conversation, &event);
+    pub(super) fn record(&self, at: &At<'_>, event: Event) {
+        self.observer.event(at.conversation, &event);
+        self.parts.sinks.event(at, &event);
         if let Some(trace) = &self.trace {
-            trace.record(conversation, event);
+            trace.record(at.conversation, event);
         }
     }
 
     /// Records the tools that a request brings, once for each set of them.
-    pub(super) fn offers(&self, conversation: &str, tools: &[(&str, &str)]) {
+    pub(super) fn offers(&self, at: &At<'_>, tools: &[(&str, &str)]) {
         let tools = tools.iter().map(|(name, schema)| ToolDescription {
             name: (*name).to_owned(),
             description: String::new(),
@@ -139,15 +141,16 @@ impl Shared {
         let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
         if offered.len() < TOOL_SETS && !offered.contains(&event) {
             offered.push(event.clone());
-            self.record(conversation, event);
+            self.record(at, event);
         }
     }
 
     /// Waits until everything that was recorded so far is written. What cannot be recorded must not be done.
     pub(super) async fn written(&self) -> Result<(), ApiError> {
-        match &self.trace {
-            Some(trace) => trace.written().await,
-            None => Ok(()),
+        if let Some(trace) = &self.trace {
+            trace.written().await?;
         }
+        let kept = self.parts.sinks.written().await;
+        kept.map_err(ApiError::unavailable)
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct Tokens {
 pub(super) struct Tenant {
     /// The digest of all that tells this client from others.
     pub(super) digest: Digest,
+    /// The name that the operator has given it.
+    pub(super) name: Option<String>,
     /// The user, if a header names one.
     pub(super) user: Option<String>,
 }
@@ -48,7 +50,8 @@ impl Tokens {
             Some(user) => hash(&[&client[..], user.as_bytes()].concat()),
             None => client,
         };
-        Ok(Tenant { digest, user })
+        let name = None;
+        Ok(Tenant { digest, name, user })
     }
 
     /// The user that the header names.

@@ -31,13 +31,14 @@ use crate::{
     desk,
     driver::{Driver, Ended},
     front::Front,
+    sink::At,
 };
 
 pub(super) type Live = Box<dyn FnMut(&str) + Send + Sync>;
 
 pub(super) struct Turn<'a> {
     pub(super) shared: &'a Shared,
-    pub(super) conversation: &'a str,
+    at: At<'a>,
     session: Session,
     /// The digest of the request.
     request: Digest,
@@ -60,8 +61,6 @@ pub(super) struct Turn<'a> {
     showable: bool,
     /// What the upstream wrote first, if everything of it goes to the client.
     seen: Option<Result<Seen, ApiError>>,
-    /// The user of the request, if known.
-    pub(super) asker: Option<String>,
 }
 
 pub(super) struct Answered {
@@ -72,14 +71,14 @@ pub(super) struct Answered {
 impl<'a> Turn<'a> {
     pub(super) fn new(
         shared: &'a Shared,
-        conversation: &'a str,
+        at: At<'a>,
         session: Session,
         options: &'a RequestOptions,
         live: Option<Live>,
     ) -> Self {
         Self {
             shared,
-            conversation,
+            at,
             session,
             request: [0; 32],
             options,
@@ -93,7 +92,6 @@ impl<'a> Turn<'a> {
             failure: None,
             showable: false,
             seen: None,
-            asker: None,
         }
     }
 
@@ -354,7 +352,7 @@ impl Front for Turn<'_> {
                 usage.completion_tokens,
             );
         }
-        self.shared.record(self.conversation, event);
+        self.shared.record(&self.at, event);
         Ok(())
     }
 
@@ -371,15 +369,15 @@ impl Front for Turn<'_> {
             };
             view.choices.retain(|choice| !lasts(choice));
         }
-        view.asker.clone_from(&self.asker);
+        view.asker = self.at.asker.map(str::to_owned);
         // What the client sends again asks the same, unless anything of the question is new: an answer allows what was shown.
-        let session = (self.conversation, self.session.is_named);
+        let session = (self.at.conversation, self.session.is_named);
         // It has strings, numbers and lists only, so it can be written.
         let shown = serde_json::to_string(&view.shown(&"")).unwrap_or_default();
         let asked = format!("{:?}", (session, self.request, shown));
         let key = format!("{:?}", hash(asked.as_bytes()));
         let approver = Arc::clone(&self.shared.approver);
-        let (conversation, question) = (self.conversation.to_owned(), view.clone());
+        let (conversation, question) = (self.at.conversation.to_owned(), view.clone());
         let put =
             || async move { AskOutcome::Answer(approver.ask(&conversation, &question).await) };
         let patience = self.shared.patience;

@@ -15,6 +15,7 @@ use super::setup::{AppSetup, SessionError};
 use super::spokes::Spokes;
 use crate::desk::Answered;
 use crate::front::{Front, Host};
+use crate::sink::{At, Sinks};
 use crate::spoke::Spoke;
 use crate::trace_file::TraceFile;
 use crate::user::{FormAnswer, FormView, User};
@@ -25,6 +26,9 @@ pub(super) struct SessionFront<'a> {
     pub(super) part: Option<&'a str>,
     pub(super) assessor: &'a mut Assessor,
     pub(super) trace: &'a mut TraceFile,
+    pub(super) sinks: &'a Sinks,
+    /// The session's name.
+    pub(super) name: &'a str,
     /// What the relays of spokes report meanwhile.
     pub(super) outside: &'a mut mpsc::Receiver<Event>,
     pub(super) user: &'a mut dyn User,
@@ -47,6 +51,13 @@ impl Front for SessionFront<'_> {
             self.append(None, outside)?;
         }
         self.append(serving.or(self.part), event)
+    }
+
+    async fn written(&mut self) -> Result<(), SessionError> {
+        self.sinks
+            .written()
+            .await
+            .map_err(SessionError::NotRecorded)
     }
 
     async fn confirm(&mut self, view: QuestionView) -> Answered {
@@ -120,6 +131,7 @@ impl Front for SessionFront<'_> {
 
 impl SessionFront<'_> {
     fn append(&mut self, part: Option<&str>, event: Event) -> Result<(), SessionError> {
+        self.sinks.event(&At::new("session", self.name), &event);
         let record = self.trace.append_to(part, event)?;
         self.user.observe(&record);
         Ok(())

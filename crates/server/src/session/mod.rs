@@ -32,6 +32,7 @@ use self::threads::Threads;
 
 use crate::driver::{Driver, Ended};
 use crate::egress::Gate;
+use crate::sink::At;
 use crate::spoke::Spoke;
 use crate::trace_file::{TraceError, TraceFile};
 use crate::user::User;
@@ -289,6 +290,8 @@ impl Session {
             part,
             assessor: &mut self.assessor,
             trace: &mut self.trace,
+            sinks: &self.setup.parts.sinks,
+            name: &self.setup.name,
             outside: &mut self.outside,
             user,
             apps: &self.setup.apps,
@@ -455,6 +458,8 @@ impl Session {
     }
 
     fn record(&mut self, event: Event, user: &mut dyn User) -> Result<(), TraceError> {
+        let at = At::new("session", &self.setup.name);
+        self.setup.parts.sinks.event(&at, &event);
         let record = self.trace.append(event)?;
         user.observe(&record);
         Ok(())

@@ -215,6 +215,9 @@ pub enum SessionError {
     /// The trace cannot be written, so nothing may be done.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// What happens cannot be kept where it must be, so nothing may be done.
+    #[error("what happens cannot be recorded: {0}")]
+    NotRecorded(String),
     /// The user interrupted before the turn began.
     #[error("interrupted")]
     Interrupted,
