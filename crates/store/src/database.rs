@@ -4,7 +4,7 @@ mod error;
 mod place;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
@@ -97,6 +97,24 @@ impl Database {
         Ok(Self {
             path,
             connection: Mutex::new(connection),
+        })
+    }
+
+    /// Runs `work` on a thread that may wait. It goes on if the future is dropped.
+    pub(crate) async fn in_background<T, E>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DatabaseError> + Send + 'static,
+    {
+        let database = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || work(&database)).await;
+        // The work panicked, or the runtime ends.
+        done.unwrap_or_else(|error| {
+            let fault = DatabaseFault::Io(std::io::Error::other(error));
+            Err(fault.of(&self.path).into())
         })
     }
 

@@ -3,18 +3,23 @@
 //! [`Memory`] is a trait; [`SqliteMemory`] keeps memories in a SQLite file. Each entry keeps its label, a
 //! derived entry is at or above its sources, and a search ranks the entries that its reader may see and no
 //! others. [`Permissions`] keeps what the user allowed, bound to the identities of the apps involved. [`Desk`] keeps
-//! questions until they are answered, and the tokens of those who answer.
+//! questions until they are answered, and the tokens of those who answer. [`Store`] is what a service keeps, in SQLite or
+//! PostgreSQL; [`SessionState`] is its state of conversations.
 //!
 //! Nothing here decides: the hub asks, and the monitor decides. A label that cannot be read is ⊤, and a
 //! permission that cannot be read allows nothing.
 
 mod database;
 mod desk;
+mod failure;
 mod id;
 mod memory;
 mod name;
 mod names;
 mod permission;
+mod postgres;
+mod state;
+mod store;
 mod time;
 
 pub use database::{DatabaseError, DatabaseFault};
@@ -22,6 +27,7 @@ pub use desk::{
     Answerer, Desk, DeskError, KeptAnswer, KeptQuestion, KeptToken, NewQuestion, NewToken,
     Questions, Role,
 };
+pub use failure::StateError;
 pub use id::{BadId, EntryId, PermissionId, QuestionId};
 pub use memory::{
     Content, Draft, Entry, Family, Forgotten, Found, Limits, Memory, MemoryError, Namespace, Query,
@@ -32,4 +38,10 @@ pub use permission::{
     Action, App, Apps, BadDomain, Domain, Grant, Identity, Irreversible, Kept, PermissionError,
     Permissions, ReversibleTool, Standing,
 };
+pub use postgres::PoolSettings;
+pub use state::{
+    Commit, Committed, Digest, Document, LeftPermit, Loaded, PAGE, SessionState, SessionWrite,
+    Usage,
+};
+pub use store::Store;
 pub use time::Time;

@@ -1,0 +1,200 @@
+//! PostgreSQL: connections, tables, deadlines, errors.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection, PgPool};
+
+use crate::StateError;
+
+/// The versions of the tables: each entry turns the one before into its own. One that was released is not changed.
+const MIGRATIONS: [&str; 1] = [include_str!("../migrations/postgres/1_state.sql")];
+
+/// Settings of each connection. All tables are in a schema of their own. A statement that waits longer than these is given up.
+const SESSION: &str = "SET search_path = sluice; SET statement_timeout = '4s'; SET lock_timeout = '3s';
+    SET idle_in_transaction_session_timeout = '30s'; SET default_transaction_isolation = 'read committed'";
+/// Of two processes that start, one makes the tables, which may take longer. The number of the lock is `SLUICE` in ASCII.
+const MIGRATION: &str = "SET LOCAL statement_timeout = '60s'; SET LOCAL lock_timeout = '60s';
+    SELECT pg_advisory_xact_lock(91587313484613);
+    CREATE SCHEMA IF NOT EXISTS sluice; CREATE TABLE IF NOT EXISTS sluice.version (number integer NOT NULL)";
+
+/// How long one operation takes at most, with its retries. A server that is cut off sends no error.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Retries of a transaction that PostgreSQL has rolled back for another one.
+const RETRIES: usize = 5;
+/// A connection that has rested for this long is tested before use: the server may have been restarted.
+const RESTED: Duration = Duration::from_secs(1);
+/// After no connection could be had, operations fail at once for this long. Requests that wait for each other would else
+/// wait for the timeout of each.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// How many connections a process has.
+#[derive(Debug, Clone, Copy)]
+pub struct PoolSettings {
+    /// Most connections. The default is 10.
+    pub connections: u32,
+    /// How long an operation waits for one. The default is 2 s.
+    pub wait: Duration,
+}
+
+impl Default for PoolSettings {
+    fn default() -> Self {
+        Self {
+            connections: 10,
+            wait: Duration::from_secs(2),
+        }
+    }
+}
+
+/// A database with our tables.
+#[derive(Debug)]
+pub(crate) struct Postgres {
+    pool: PgPool,
+    /// When no connection could be had.
+    failed: Mutex<Option<Instant>>,
+}
+
+/// Why an operation stopped: PostgreSQL failed, or the operation refused.
+#[derive(Debug)]
+pub(crate) enum PgStop<E> {
+    Postgres(sqlx::Error),
+    Refused(E),
+}
+
+impl<E> From<sqlx::Error> for PgStop<E> {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Postgres(error)
+    }
+}
+
+impl Postgres {
+    /// Connects, and makes or upgrades the tables.
+    pub(crate) async fn connect(url: &str, settings: &PoolSettings) -> Result<Self, StateError> {
+        if !(url.starts_with("postgres://") || url.starts_with("postgresql://")) {
+            return Err(StateError::Url("it does not begin with postgres://"));
+        }
+        // The reason of the parser may quote the URL, which has a password.
+        let options = url.parse::<PgConnectOptions>();
+        let options = options.map_err(|_| StateError::Url("it cannot be read"))?;
+        let pool = PgPoolOptions::new()
+            .max_connections(settings.connections)
+            .acquire_timeout(settings.wait)
+            .test_before_acquire(false)
+            .before_acquire(|connection, meta| {
+                Box::pin(async move {
+                    if meta.idle_for > RESTED {
+                        connection.ping().await?;
+                    }
+                    Ok(true)
+                })
+            })
+            .after_connect(|connection, _| {
+                Box::pin(async move {
+                    sqlx::raw_sql(SESSION).execute(connection).await?;
+                    Ok(())
+                })
+            })
+            .connect_lazy_with(options.application_name("sluice"));
+        migrate(&pool).await?;
+        let failed = Mutex::new(None);
+        Ok(Self { pool, failed })
+    }
+
+    /// Runs `work` until it is done, within the deadline. It runs again if PostgreSQL rolled it back for another transaction,
+    /// so it has to be one transaction, or one statement.
+    pub(crate) async fn run<T, E, F>(&self, work: impl Fn(PgPool) -> F) -> Result<T, E>
+    where
+        E: From<StateError>,
+        F: Future<Output = Result<T, PgStop<E>>>,
+    {
+        let failed = *self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if failed.is_some_and(|at| at.elapsed() < PAUSE) {
+            return Err(StateError::Unavailable("no connection".to_owned()).into());
+        }
+        let attempts = async {
+            let mut retries = 0;
+            loop {
+                match work(self.pool.clone()).await {
+                    Err(PgStop::Postgres(error)) if is_rolled_back(&error) && retries < RETRIES => {
+                        retries += 1;
+                    }
+                    result => break result,
+                }
+            }
+        };
+        let error = match tokio::time::timeout(DEADLINE, attempts).await {
+            Ok(Ok(done)) => return Ok(done),
+            Ok(Err(PgStop::Refused(error))) => return Err(error),
+            Ok(Err(PgStop::Postgres(error))) => error,
+            Err(_) => sqlx::Error::PoolTimedOut,
+        };
+        if matches!(error, sqlx::Error::PoolTimedOut) {
+            let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+            *failed = Some(Instant::now());
+        }
+        Err(fault(&error).into())
+    }
+}
+
+/// Makes the tables, or upgrades them.
+async fn migrate(pool: &PgPool) -> Result<(), StateError> {
+    let known = MIGRATIONS.len();
+    let work = async {
+        let mut transaction = pool.begin().await?;
+        sqlx::raw_sql(MIGRATION).execute(&mut *transaction).await?;
+        let select = sqlx::query_scalar::<_, i32>("SELECT number FROM version");
+        let found = select.fetch_optional(&mut *transaction).await?;
+        let from = usize::try_from(found.unwrap_or(0)).unwrap_or(usize::MAX);
+        for migration in MIGRATIONS.iter().skip(from) {
+            sqlx::raw_sql(*migration).execute(&mut *transaction).await?;
+        }
+        if from < known {
+            let set = match found {
+                Some(_) => "UPDATE version SET number = $1",
+                None => "INSERT INTO version VALUES ($1)",
+            };
+            let set = sqlx::query(set).bind(known as i32);
+            set.execute(&mut *transaction).await?;
+        }
+        transaction.commit().await?;
+        Ok::<_, sqlx::Error>(found.unwrap_or(0))
+    };
+    let (found, known) = (work.await.map_err(|error| fault(&error))?, known as i32);
+    match found > known {
+        true => Err(StateError::Newer { found, known }),
+        false => Ok(()),
+    }
+}
+
+/// Whether PostgreSQL has rolled a transaction back so that another one could go on.
+fn is_rolled_back(error: &sqlx::Error) -> bool {
+    code(error).is_some_and(|code| ["40001", "40P01"].contains(&&*code))
+}
+
+fn code(error: &sqlx::Error) -> Option<String> {
+    let code = error.as_database_error()?.code()?;
+    Some(code.into_owned())
+}
+
+/// An error of PostgreSQL. Its words name no password: they are of the server, the system or the TLS library.
+pub(crate) fn fault(error: &sqlx::Error) -> StateError {
+    use sqlx::Error;
+    let text = match error {
+        Error::Database(error) => error.message().to_owned(),
+        Error::PoolTimedOut => "no connection in time".to_owned(),
+        error => error.to_string(),
+    };
+    // Connections, resources, limits of time, locks, access, a server that starts or only reads, and rollbacks. All else is a
+    // fault of ours or of the tables.
+    let passing = ["08", "53", "57", "55", "28", "25", "40"];
+    match (error, code(error)) {
+        (_, Some(code)) if !passing.iter().any(|class| code.starts_with(class)) => {
+            StateError::Failed(text)
+        }
+        (Error::ColumnDecode { .. } | Error::Decode(_) | Error::RowNotFound, None) => {
+            StateError::Failed(text)
+        }
+        _ => StateError::Unavailable(text),
+    }
+}
