@@ -90,6 +90,30 @@ pub struct Recogniser {
     limits: RecognitionLimits,
     tenants: Mutex<Tenants>,
     bytes: Arc<AtomicUsize>,
+    is_journaling: bool,
+}
+
+/// Something that one recogniser has learnt, for another that has to know the same ([`KnownTexts::apply`]).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Learned {
+    /// A labelled text.
+    Text {
+        /// Where it was seen, if that is known.
+        place: Option<Place>,
+        /// The text.
+        text: Labeled,
+        /// Whether only runs count that are labelled from end to end, as of a text that was recognised.
+        inside: bool,
+    },
+    /// What the text at this place was recognised as when it came there first.
+    Recognised {
+        /// The place.
+        place: Place,
+        /// The parts with labels, by their bytes.
+        parts: Vec<(Range<usize>, Label)>,
+    },
+    /// There was text of this label that is not remembered.
+    Lost(Label),
 }
 
 struct Tenants {
@@ -107,6 +131,16 @@ struct Slot {
 struct Tenant {
     known: Mutex<Generations>,
     confirmed: AtomicBool,
+    /// What was learnt since [`KnownTexts::take_news`]; `None` if no one takes it.
+    news: Option<Mutex<Vec<Learned>>>,
+}
+
+impl Tenant {
+    fn note(&self, news: impl FnOnce() -> Learned) {
+        if let Some(all) = &self.news {
+            lock(all).push(news());
+        }
+    }
 }
 
 /// What one tenant's conversations have seen labelled.
@@ -144,6 +178,17 @@ impl Recogniser {
                 tick: 0,
             }),
             bytes: Arc::default(),
+            is_journaling: false,
+        }
+    }
+
+    /// The same, with a journal of what each tenant's conversations learn. It has to be [taken](KnownTexts::take_news)
+    /// from time to time.
+    #[must_use]
+    pub fn journaling(self) -> Self {
+        Self {
+            is_journaling: true,
+            ..self
         }
     }
 
@@ -162,6 +207,7 @@ impl Recogniser {
             let tenant = Arc::new(Tenant {
                 known: Mutex::new(known),
                 confirmed: AtomicBool::new(false),
+                news: self.is_journaling.then(Mutex::default),
             });
             Slot { tenant, used: tick }
         });
@@ -240,16 +286,72 @@ impl KnownTexts<'_> {
 
     /// Remembers the labelled parts of a text that was seen at `place`, or nowhere in particular.
     pub fn learn(&self, place: Option<&Place>, text: &Labeled) {
+        if self.keep(place, text, Reach::Across) {
+            self.tenant.note(|| match text.len() <= TEXT_LIMIT {
+                true => Learned::Text {
+                    place: place.copied(),
+                    text: text.clone(),
+                    inside: false,
+                },
+                false => Learned::Lost(text.label()),
+            });
+        }
+    }
+
+    /// The same of a text that every recogniser of this tenant learns by itself: it is not in the journal.
+    pub fn learn_own(&self, place: Option<&Place>, text: &Labeled) {
+        self.keep(place, text, Reach::Across);
+    }
+
+    /// Takes the journal, oldest first. What cannot be stored has to be [put back](Self::put_back).
+    #[must_use]
+    pub fn take_news(&self) -> Vec<Learned> {
+        let news = self.tenant.news.as_ref();
+        news.map_or_else(Vec::new, |news| std::mem::take(&mut lock(news)))
+    }
+
+    /// Puts what was taken in front of the journal again.
+    pub fn put_back(&self, mut news: Vec<Learned>) {
+        if let Some(all) = &self.tenant.news {
+            let mut all = lock(all);
+            news.append(&mut all);
+            *all = news;
+        }
+    }
+
+    /// Learns what another recogniser of the same tenant has learnt. The order does not matter, except that the first
+    /// recognition of a place stays.
+    pub fn apply(&self, news: Learned) {
+        match news {
+            Learned::Text {
+                place,
+                text,
+                inside,
+            } => {
+                let reach = if inside { Reach::Inside } else { Reach::Across };
+                self.keep(place.as_ref(), &text, reach);
+            }
+            Learned::Recognised { place, parts } => self.change(|known| {
+                if known.recognised(&place).is_none() {
+                    known.remember_parts(place, parts.into());
+                }
+            }),
+            Learned::Lost(label) => self.change(|known| known.give_up(&label)),
+        }
+    }
+
+    /// False if there is nothing in it to remember, or it is known.
+    fn keep(&self, place: Option<&Place>, text: &Labeled, reach: Reach) -> bool {
         if text.regions().len() == 0 {
-            return;
+            return false;
         }
         if let Some(place) = place
             && lock(&self.tenant.known).is_learned(place)
         {
-            return;
+            return false;
         }
         // Without the lock: this takes the time.
-        let prints = (text.len() <= TEXT_LIMIT).then(|| labelled_prints(text, Reach::Across));
+        let prints = (text.len() <= TEXT_LIMIT).then(|| labelled_prints(text, reach));
         self.change(|known| {
             match prints {
                 Some((prints, phrases)) => {
@@ -264,11 +366,13 @@ impl KnownTexts<'_> {
                 known.learned(*place);
             }
         });
+        true
     }
 
     /// Takes note that there were texts of this label which are not remembered.
     pub fn forget(&self, label: &Label) {
         self.change(|known| known.give_up(label));
+        self.tenant.note(|| Learned::Lost(label.clone()));
     }
 
     /// The text with the labels of what it repeats, beside those that it has. What is labelled for sure
@@ -335,18 +439,29 @@ impl KnownTexts<'_> {
                 restricted(text, &possible)
             }),
         };
-        self.change(|known| {
+        let is_news = !prints.is_empty();
+        let recognised = self.change(|known| {
             known.look_for(phrases);
             for (print, label) in prints {
                 known.keep(print, &label);
             }
             // By what is forgotten now: fingerprints may have gone while the text was compared without the lock.
             let recognised = recognised.restrict(known.forgotten());
-            let own = recognised.regions();
-            let parts = own.map(|(range, label)| (range, label.clone())).collect();
-            known.remember_parts(*place, parts);
+            known.remember_parts(*place, parts(&recognised).into());
             recognised
-        })
+        });
+        if is_news {
+            self.tenant.note(|| Learned::Text {
+                place: None,
+                text: sure,
+                inside: true,
+            });
+        }
+        self.tenant.note(|| Learned::Recognised {
+            place: *place,
+            parts: parts(&recognised),
+        });
+        recognised
     }
 
     fn matches(
@@ -444,6 +559,12 @@ fn labelled_prints(text: &Labeled, reach: Reach) -> (Vec<(u64, Label)>, Lengths)
         }
     });
     (prints, phrases)
+}
+
+/// The parts of a text that have labels.
+fn parts(text: &Labeled) -> Vec<(Range<usize>, Label)> {
+    let own = text.regions();
+    own.map(|(range, label)| (range, label.clone())).collect()
 }
 
 /// Regions that touch each other, together.

@@ -657,3 +657,46 @@ proptest! {
         prop_assert_eq!(labelled.reveal_tcb(), text);
     }
 }
+
+#[test]
+fn what_one_recogniser_learns_another_can_apply() {
+    let first = Recogniser::new(RecognitionLimits::default()).journaling();
+    let second = Recogniser::new(RecognitionLimits::default()).journaling();
+    let [first, second] = [&first, &second].map(|it| it.tenant([1; 32]));
+    let asked = "we offer 14.2 million EUR for Heron, and what do they say of our offer?";
+    assert!(seen(&first, 1, asked).is_empty());
+    first.learn(Some(&place(2)), &Labeled::label_tcb(MAIL, untrusted()));
+    let summary = format!("In short: {MAIL}");
+    let labelled = seen(&first, 3, &summary);
+    assert!(!labelled.is_empty());
+    first.forget(&secret());
+
+    let news = first.take_news();
+    assert!(first.take_news().is_empty());
+    first.put_back(news.clone());
+    assert_eq!(first.take_news(), news);
+    for _ in 0..2 {
+        news.iter().cloned().for_each(|it| second.apply(it));
+    }
+    // What is applied is no news, and the first recognition of a place stays.
+    assert!(second.take_news().is_empty());
+    assert!(seen(&second, 1, asked).is_empty());
+    assert_eq!(seen(&second, 3, &summary), labelled);
+    let all = seen(&second, 4, MAIL);
+    assert!(
+        all.iter()
+            .all(|(_, label)| label.flows_to(&untrusted().join(&secret())))
+    );
+    assert!(
+        all.iter()
+            .any(|(_, label)| untrusted().join(&secret()).flows_to(label))
+    );
+    // Not learnt again.
+    second.learn(Some(&place(2)), &Labeled::label_tcb(MAIL, untrusted()));
+    assert!(
+        second
+            .take_news()
+            .iter()
+            .all(|it| !matches!(it, hub::recognise::Learned::Text { place: Some(_), .. }))
+    );
+}
