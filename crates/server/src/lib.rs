@@ -4,6 +4,7 @@
 //! turn machine what it needs, and two fronts that bring it a conversation: [`Session`] plans, opens
 //! spokes, asks the user and writes the trace; [`proxy`] serves agents that hold theirs elsewhere.
 
+pub mod access;
 mod api;
 mod asked;
 mod consult;

@@ -1,6 +1,6 @@
 //! Clients over streamable HTTP, each with a session of its own.
 //!
-//! Requests of MCP 2026-07-28 have no session. One client has a token, so all of them are that client's.
+//! Requests of MCP 2026-07-28 have no session. All of them with one token are one client's.
 //!
 //! A call is answered by a stream of events, in which progress and questions come before the result. Nothing is said outside
 //! of an answer, so there is no stream to open with GET.
@@ -10,11 +10,10 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -23,6 +22,7 @@ use axum::middleware::{self, Next};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use axum::{Extension, Router};
 use futures_core::Stream;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
@@ -31,6 +31,7 @@ use tokio::sync::mpsc;
 use super::rpc::Message;
 use super::stateless::{self, Era, VERSIONS};
 use super::{Client, Gateway, lock};
+use crate::access::{Access, Caller};
 use crate::api::error::ApiError;
 use crate::api::http::{self, Budget, Hosts, MAX_CONNECTIONS, json_body};
 use crate::desk::{Desk, fresh_token};
@@ -77,17 +78,55 @@ pub struct Routes {
     shared: Arc<Shared>,
 }
 
+/// What each request must show.
+enum Door {
+    /// This token, by its digest.
+    Token([u8; 32]),
+    /// One of a service.
+    Agents(Access),
+}
+
+impl Door {
+    async fn admit(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+        let own = match self {
+            Self::Agents(access) => return access.admit_known(headers).await,
+            Self::Token(digest) => digest,
+        };
+        let given = headers
+            .get(AUTHORIZATION)
+            .and_then(|value| value.to_str().ok());
+        let given = given.and_then(|value| value.strip_prefix("Bearer "));
+        // Digests are compared, so that the time tells nothing about the token.
+        if given.is_some_and(|given| <[u8; 32]>::from(Sha256::digest(given)) == *own) {
+            let (digest, tenant) = (*own, None);
+            return Ok(Caller { digest, tenant });
+        }
+        let message = "wrong token; send the one that sluice gateway printed at its start as Authorization: Bearer";
+        Err(ApiError::new(StatusCode::UNAUTHORIZED, message))
+    }
+}
+
 impl Routes {
     /// The routes of a gateway whose clients must send this token as `Authorization: Bearer TOKEN`. All have this session,
     /// for which another front leaves permits; without one, each has its own.
     pub fn new(gateway: Arc<Gateway>, token: &str, session: Option<String>) -> Self {
+        let door = Door::Token(Sha256::digest(token).into());
+        Self::behind(gateway, door, session)
+    }
+
+    /// The same for the agents of a service, each of which needs its own token.
+    pub fn of_agents(gateway: Arc<Gateway>, access: Access) -> Self {
+        Self::behind(gateway, Door::Agents(access), None)
+    }
+
+    fn behind(gateway: Arc<Gateway>, door: Door, session: Option<String>) -> Self {
         let shared = Arc::new(Shared {
             gateway,
-            token: Sha256::digest(token).into(),
+            door,
             budget: Budget::new(BODY_BYTES),
             clients: Mutex::default(),
             session,
-            stateless: OnceLock::new(),
+            stateless: Mutex::default(),
         });
         let router = Router::new()
             // There is no stream to open, and clients try.
@@ -106,7 +145,9 @@ impl Routes {
             .drain()
             .map(|(_, (client, _))| client)
             .collect();
-        for client in clients.iter().chain(self.shared.stateless.get()) {
+        let stateless = lock(&self.shared.stateless).drain();
+        let stateless: Vec<Arc<Client>> = stateless.map(|(_, client)| client).collect();
+        for client in clients.iter().chain(&stateless) {
             client.end().await;
         }
     }
@@ -114,12 +155,12 @@ impl Routes {
 
 struct Shared {
     gateway: Arc<Gateway>,
-    token: [u8; 32],
+    door: Door,
     budget: Budget,
     clients: Mutex<HashMap<String, (Arc<Client>, Instant)>>,
     session: Option<String>,
-    /// The client of all requests without a session. It stays as long as the gateway runs.
-    stateless: OnceLock<Arc<Client>>,
+    /// The clients of all requests without a session, by the digests of their tokens. They stay as long as the gateway runs.
+    stateless: Mutex<HashMap<[u8; 32], Arc<Client>>>,
 }
 
 impl HttpGateway {
@@ -176,24 +217,19 @@ impl HttpGateway {
     }
 }
 
-async fn check_token(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    let given = request
-        .headers()
-        .get(AUTHORIZATION)
-        .and_then(|value| value.to_str().ok());
-    let given = given.and_then(|value| value.strip_prefix("Bearer "));
-    // Digests are compared, so that the time tells nothing about the token.
-    match given.is_some_and(|given| <[u8; 32]>::from(Sha256::digest(given)) == shared.token) {
-        true => next.run(request).await,
-        false => {
-            let message = "wrong token; send the one that sluice gateway printed at its start as Authorization: Bearer";
-            ApiError::new(StatusCode::UNAUTHORIZED, message).into_response()
-        }
-    }
+async fn check_token(
+    State(shared): State<Arc<Shared>>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let caller = shared.door.admit(request.headers()).await?;
+    request.extensions_mut().insert(caller);
+    Ok(next.run(request).await)
 }
 
 async fn take(
     State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -217,10 +253,10 @@ async fn take(
     {
         return Ok((stateless::status(&refused), json(refused)).into_response());
     }
-    let (client, session) = match (method, shared.known(&headers)) {
-        _ if is_stateless => (shared.stateless(), None),
+    let (client, session) = match (method, shared.known(&caller, &headers)) {
+        _ if is_stateless => (shared.stateless(caller), None),
         (Some("initialize"), _) => {
-            let (client, session) = shared.begin().await?;
+            let (client, session) = shared.begin(caller).await?;
             (client, Some(session))
         }
         (_, Some(client)) => (client, None),
@@ -264,11 +300,13 @@ fn json(text: String) -> impl IntoResponse {
 /// Ends a session, with its spokes.
 async fn end(
     State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
     let session = headers
         .get(SESSION)
         .and_then(|session| session.to_str().ok());
+    let session = session.filter(|_| shared.known(&caller, &headers).is_some());
     let client = session.and_then(|session| lock(&shared.clients).remove(session));
     let (client, _) =
         client.ok_or_else(|| ApiError::new(StatusCode::NOT_FOUND, "there is no such session"))?;
@@ -277,26 +315,30 @@ async fn end(
 }
 
 impl Shared {
-    /// The client whose session this is.
-    fn known(&self, headers: &HeaderMap) -> Option<Arc<Client>> {
+    /// The client whose session this is. The session of another token is unknown.
+    fn known(&self, caller: &Caller, headers: &HeaderMap) -> Option<Arc<Client>> {
         let session = headers.get(SESSION)?.to_str().ok()?;
         let mut clients = lock(&self.clients);
         let (client, newest) = clients.get_mut(session)?;
+        if client.caller.digest != caller.digest {
+            return None;
+        }
         *newest = Instant::now();
         Some(Arc::clone(client))
     }
 
     /// The client of requests without a session.
-    fn stateless(&self) -> Arc<Client> {
-        let client = self.stateless.get_or_init(|| {
-            self.gateway
-                .new_client(self.session.as_deref().unwrap_or_default(), true)
-        });
+    fn stateless(&self, caller: Caller) -> Arc<Client> {
+        let session = self.session.as_deref().unwrap_or_default();
+        let mut all = lock(&self.stateless);
+        let client = all
+            .entry(caller.digest)
+            .or_insert_with(|| self.gateway.new_client(caller, session, true));
         Arc::clone(client)
     }
 
     /// A new session. Where there is no room, it has that of the client which has said nothing for longest.
-    async fn begin(&self) -> Result<(Arc<Client>, String), ApiError> {
+    async fn begin(&self, caller: Caller) -> Result<(Arc<Client>, String), ApiError> {
         let idle: Vec<Arc<Client>> = lock(&self.clients)
             .values()
             .filter(|(_, newest)| newest.elapsed() > IDLE)
@@ -308,7 +350,7 @@ impl Shared {
         let session = fresh_token().map_err(ApiError::internal)?;
         let client = self
             .gateway
-            .client(self.session.as_ref().unwrap_or(&session));
+            .new_client(caller, self.session.as_ref().unwrap_or(&session), false);
         let mut gone = None;
         {
             let mut clients = lock(&self.clients);
@@ -386,11 +428,15 @@ mod tests {
         });
         let shared = Shared {
             gateway: gateway.unwrap(),
-            token: [0; 32],
+            door: Door::Token([0; 32]),
             budget: Budget::new(BODY_BYTES),
             clients: Mutex::default(),
             session: None,
-            stateless: OnceLock::new(),
+            stateless: Mutex::default(),
+        };
+        let caller = |number| Caller {
+            digest: [number; 32],
+            tenant: None,
         };
         let headers = |session: &str| {
             HeaderMap::from_iter([(
@@ -403,21 +449,21 @@ mod tests {
             let (_, newest) = clients.get_mut(session).unwrap();
             *newest = newest.checked_sub(IDLE * 2).unwrap();
         };
-        let (client, session) = shared.begin().await.unwrap();
+        let (client, session) = shared.begin(caller(1)).await.unwrap();
         quiet(&session);
         for _ in 1..MAX_CLIENTS {
-            shared.begin().await.unwrap();
+            shared.begin(caller(1)).await.unwrap();
         }
-        let known = shared.known(&headers(&session)).unwrap();
+        let known = shared.known(&caller(1), &headers(&session)).unwrap();
         assert!(Arc::ptr_eq(&known, &client));
         quiet(&session);
-        let (_, newest) = shared.begin().await.unwrap();
-        assert!(shared.known(&headers(&session)).is_none());
+        let (_, newest) = shared.begin(caller(1)).await.unwrap();
+        assert!(shared.known(&caller(1), &headers(&session)).is_none());
         assert!(shared.known(&headers(&newest)).is_some());
         // Nobody is there who could give way to another.
         for (client, _) in lock(&shared.clients).values() {
             lock(&client.calls).insert("1".to_owned(), Arc::default());
         }
-        assert!(shared.begin().await.is_err());
+        assert!(shared.begin(caller(1)).await.is_err());
     }
 }

@@ -42,6 +42,7 @@ pub use self::http::{HttpGateway, HttpSetup, PATH, Routes};
 use self::listing::{AppTools, Listing};
 use self::rpc::{CallParams, Message, ProgressBar};
 use self::stateless::{Era, Reply, VERSIONS};
+use crate::access::Caller;
 use crate::asked::Questions;
 use crate::desk::Approver;
 use crate::egress::Gate;
@@ -192,10 +193,10 @@ impl Gateway {
 
     /// A new client, to which nothing was returned yet. `session` names it for permits that another front leaves.
     pub fn client(self: &Arc<Self>, session: &str) -> Arc<Client> {
-        self.new_client(session, false)
+        self.new_client(Caller::default(), session, false)
     }
 
-    fn new_client(self: &Arc<Self>, session: &str, is_shared: bool) -> Arc<Client> {
+    fn new_client(self: &Arc<Self>, caller: Caller, session: &str, is_shared: bool) -> Arc<Client> {
         let number = self.clients.fetch_add(1, Ordering::Relaxed) + 1;
         // Trust in a text is not offered: it is for a task, and no task is seen here.
         let monitor = match &self.permissions {
@@ -216,6 +217,7 @@ impl Gateway {
         let client = Arc::new(Client {
             gateway: Arc::clone(self),
             name: format!("client-{number}"),
+            caller,
             is_shared,
             session: session.to_owned(),
             guard: Mutex::new(Conversation {
@@ -297,6 +299,8 @@ pub struct Client {
     gateway: Arc<Gateway>,
     /// Its name in the trace.
     name: String,
+    /// Whose token it has; of no one, where there is one client.
+    caller: Caller,
     /// Whether its requests come without a session, each on a connection of its own. One that breaks off is cancelled.
     is_shared: bool,
     session: String,

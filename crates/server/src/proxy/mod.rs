@@ -67,6 +67,7 @@ use self::{
     transcript::Digest,
 };
 use crate::{
+    access::Access,
     api::{
         Dialect,
         answer::{
@@ -131,6 +132,8 @@ pub struct ProxySetup {
     /// passed on. All clients with one token are one tenant. Where there are none, clients are told
     /// apart by the key that they pay the upstream with.
     pub tokens: Vec<String>,
+    /// The tokens of a service, which are made and revoked while it runs, in the place of `tokens`.
+    pub access: Option<Access>,
     /// The header in which each request names its user, on whom the policy may depend. A client with a token can name any user,
     /// so only the operator's own service may have one. All requests of one user and token are one tenant.
     pub user_header: Option<String>,
@@ -179,6 +182,7 @@ impl ProxySetup {
             allow_remote: false,
             hosts: Vec::new(),
             tokens: Vec::new(),
+            access: None,
             user_header: None,
             observe: false,
             unknown_members: true,
@@ -225,41 +229,57 @@ pub enum ProxyError {
 pub struct Proxy {
     listener: TcpListener,
     address: SocketAddr,
-    router: Router,
-    shared: Arc<Shared>,
-    beside: Option<Routes>,
+    routes: ProxyRoutes,
     connections: usize,
 }
 
-impl Proxy {
-    /// Takes the address. Nothing is served before [`Proxy::serve`].
+/// What a proxy serves, for an address of its own or among the fronts of a service.
+pub struct ProxyRoutes {
+    pub(crate) router: Router,
+    shared: Arc<Shared>,
+    beside: Option<Routes>,
+}
+
+impl ProxySetup {
+    /// Whether only those can use the proxy who may.
+    fn check(&self) -> Result<(), ProxyError> {
+        let address = self.address;
+        if !address.ip().is_loopback() && !self.allow_remote {
+            return Err(ProxyError::NotLoopback(address));
+        }
+        let asks = self.access.as_ref().is_some_and(Access::is_required);
+        match self.needs_token() {
+            Some(why) if self.tokens.is_empty() && !asks => Err(ProxyError::NoToken(why)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Why each request needs a token, if it does.
+    pub fn needs_token(&self) -> Option<&'static str> {
+        let has_key = |upstream: &Arc<HttpProvider>| upstream.has_own_key();
+        match self {
+            _ if !self.address.ip().is_loopback() => Some("other machines can connect"),
+            // Every user of this machine reaches loopback, and could ask at the operator's expense.
+            _ if self.models.as_ref().is_some_and(has_key) => {
+                Some("the upstream's key is the operator's")
+            }
+            _ if self.user_header.is_some() => Some("a header names the user of a request"),
+            _ => None,
+        }
+    }
+}
+
+impl ProxyRoutes {
+    /// A proxy that is served by another one's listener.
     ///
     /// # Errors
     /// See [`ProxyError`].
-    pub async fn bind(mut setup: ProxySetup) -> Result<Self, ProxyError> {
+    pub fn new(mut setup: ProxySetup) -> Result<Self, ProxyError> {
+        setup.check()?;
         if setup.observe {
             setup.parts = observe::parts(setup.parts);
             setup.approver = Arc::new(observe::Yes);
         }
-        let address = setup.address;
-        if !address.ip().is_loopback() && !setup.allow_remote {
-            return Err(ProxyError::NotLoopback(address));
-        }
-        let has_key = |upstream: &Arc<HttpProvider>| upstream.has_own_key();
-        if setup.tokens.is_empty() {
-            if !address.ip().is_loopback() {
-                return Err(ProxyError::NoToken("other machines can connect"));
-            }
-            // Every user of this machine reaches loopback, and could ask at the operator's expense.
-            if setup.models.as_ref().is_some_and(has_key) {
-                return Err(ProxyError::NoToken("the upstream's key is the operator's"));
-            }
-            if setup.user_header.is_some() {
-                return Err(ProxyError::NoToken("a header names the user of a request"));
-            }
-        }
-        let failed = |source| ProxyError::Io { address, source };
-        let (listener, address) = http::bind(address).await.map_err(failed)?;
         let secret = random().map_err(ProxyError::Randomness)?;
         if let Some(trace) = &mut setup.trace {
             trace.append(Event::SessionStarted {
@@ -269,16 +289,43 @@ impl Proxy {
                 private: false,
             })?;
         }
-        let (connections, beside) = (setup.connections, setup.beside.take());
+        let beside = setup.beside.take();
         let served = beside.as_ref().map(|routes| routes.router.clone());
         let (router, shared) = router(setup, served, secret).map_err(ProxyError::Thread)?;
+        Ok(Self {
+            router,
+            shared,
+            beside,
+        })
+    }
+
+    /// Ends the gateway beside it, with what runs for its clients, and writes the rest of the trace.
+    pub(crate) async fn end(&self) {
+        if let Some(gateway) = &self.beside {
+            gateway.end().await;
+        }
+        // A trace that cannot be written has said so already.
+        let _ = self.shared.written().await;
+    }
+}
+
+impl Proxy {
+    /// Takes the address. Nothing is served before [`Proxy::serve`].
+    ///
+    /// # Errors
+    /// See [`ProxyError`].
+    pub async fn bind(setup: ProxySetup) -> Result<Self, ProxyError> {
+        let (address, connections) = (setup.address, setup.connections);
+        // Before the address is taken: what is refused for its setup takes nothing.
+        setup.check()?;
+        let failed = |source| ProxyError::Io { address, source };
+        let (listener, address) = http::bind(address).await.map_err(failed)?;
+        let routes = ProxyRoutes::new(setup)?;
         Ok(Self {
             listener,
             address,
             connections,
-            router,
-            shared,
-            beside,
+            routes,
         })
     }
 
@@ -295,16 +342,19 @@ impl Proxy {
     /// Serves until `shutdown` is ready and the requests under way are answered. Dropping the
     /// future ends sooner.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let beside = self.beside;
-        let ending = async move {
+        let Self {
+            listener,
+            routes,
+            connections,
+            ..
+        } = self;
+        let ending = async {
             shutdown.await;
-            if let Some(gateway) = beside {
-                gateway.end().await;
-            }
+            routes.end().await;
         };
-        http::serve(self.listener, self.router, self.connections, ending).await;
+        http::serve(listener, routes.router.clone(), connections, ending).await;
         // A trace that cannot be written has said so already.
-        let _ = self.shared.written().await;
+        let _ = routes.shared.written().await;
     }
 }
 
@@ -354,7 +404,7 @@ fn router(
         silence: setup.silence,
         slots: Arc::new(Semaphore::new(setup.requests)),
         budget: Budget::new(setup.body_bytes),
-        tokens: Tokens::new(&setup.tokens, setup.user_header),
+        tokens: Tokens::new(&setup.tokens, setup.access, setup.user_header),
     });
     let api = Router::new()
         .route(ChatCompletion::PATH, post(serve::<ChatCompletion>))
@@ -395,7 +445,7 @@ async fn models(
     State(shared): State<Arc<Shared>>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    shared.tokens.admit(&headers)?;
+    shared.tokens.admit(&headers).await?;
     let Some(Models { upstream, .. }) = &shared.models else {
         return Ok(Json(model_list(shared.parts.broker.names())).into_response());
     };

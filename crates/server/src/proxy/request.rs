@@ -86,7 +86,7 @@ async fn answer<D: Dialect>(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let tenant = shared.tokens.admit(headers)?;
+    let tenant = shared.tokens.admit(headers).await?;
     let (bytes, slot) = http::admit(headers, body, &shared.budget, &shared.slots).await?;
     let read = D::read(&bytes, shared.takes());
     let mut request = read.map_err(ApiError::invalid)?;
@@ -147,7 +147,7 @@ pub(super) async fn count_tokens(
     body: Body,
 ) -> Response {
     let counted = async {
-        shared.tokens.admit(&headers)?;
+        shared.tokens.admit(&headers).await?;
         let (bytes, _slot) = http::admit(&headers, body, &shared.budget, &shared.slots).await?;
         let read = AnthropicMessage::read(&bytes, shared.takes());
         read.map_err(ApiError::invalid)

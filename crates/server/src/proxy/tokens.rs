@@ -1,19 +1,17 @@
 //! Who may use the proxy, and who is one tenant.
 
-use axum::http::{HeaderMap, StatusCode, header::AUTHORIZATION};
+use axum::http::{HeaderMap, StatusCode};
 use llm::ApiKey;
 
 use super::transcript::{Digest, hash};
+use crate::access::{Access, PREFIX, TOKEN, keys};
 use crate::api::error::ApiError;
-
-/// The header with the proxy's own token, for clients whose key goes to the upstream.
-const TOKEN: &str = "x-sluice-token";
-/// The header with the key in Anthropic's API.
-const KEY: &str = "x-api-key";
 
 pub(super) struct Tokens {
     /// The digests of the tokens of which each request needs one; none if no request does.
     digests: Vec<Digest>,
+    /// The tokens of a service, in their place.
+    access: Option<Access>,
     /// The header that names the user.
     user_header: Option<String>,
 }
@@ -30,10 +28,15 @@ pub(super) struct Tenant {
 }
 
 impl Tokens {
-    pub(super) fn new(tokens: &[String], user_header: Option<String>) -> Self {
+    pub(super) fn new(
+        tokens: &[String],
+        access: Option<Access>,
+        user_header: Option<String>,
+    ) -> Self {
         let digests = tokens.iter().map(|token| hash(token.as_bytes()));
         Self {
             digests: digests.collect(),
+            access,
             user_header,
         }
     }
@@ -42,15 +45,21 @@ impl Tokens {
     ///
     /// Nothing counts but what the client had to know: the token, where there are tokens, and the key that it pays
     /// the upstream with, where there are none. It could make up all else anew for each request.
-    pub(super) fn admit(&self, headers: &HeaderMap) -> Result<Tenant, ApiError> {
-        let client = self.client(headers)?;
+    pub(super) async fn admit(&self, headers: &HeaderMap) -> Result<Tenant, ApiError> {
+        let caller = match &self.access {
+            Some(access) => access.admit(headers, false).await?,
+            None => None,
+        };
+        let (client, name) = match caller {
+            Some(caller) => (caller.digest, caller.tenant),
+            None => (self.client(headers)?, None),
+        };
         let user = self.user(headers)?;
         // What one user was given is not another's.
         let digest = match &user {
             Some(user) => hash(&[&client[..], user.as_bytes()].concat()),
             None => client,
         };
-        let name = None;
         Ok(Tenant { digest, name, user })
     }
 
@@ -90,14 +99,10 @@ impl Tokens {
 
     /// The client's key for the upstream, which a token of ours is not.
     pub(super) fn upstream_key(&self, headers: &HeaderMap) -> Option<ApiKey> {
-        let key = keys(headers).find(|key| !self.digests.contains(&hash(key.as_bytes())));
-        key.map(ApiKey::new)
+        let is_own = |key: &str| {
+            self.digests.contains(&hash(key.as_bytes()))
+                || self.access.is_some() && key.starts_with(PREFIX)
+        };
+        keys(headers).find(|key| !is_own(key)).map(ApiKey::new)
     }
-}
-
-/// The keys that a client sends, in the way of either maker's API.
-fn keys(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    let text = |name| headers.get(name)?.to_str().ok();
-    let bearer = text(AUTHORIZATION.as_str()).and_then(|value| value.strip_prefix("Bearer "));
-    bearer.into_iter().chain(text(KEY))
 }

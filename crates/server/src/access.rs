@@ -1,0 +1,211 @@
+//! Who may use the fronts of a service: agents, by tokens that are made and revoked while it runs.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use axum::http::{HeaderMap, StatusCode, header::AUTHORIZATION};
+use sha2::{Digest, Sha256};
+
+use crate::api::error::ApiError;
+
+/// The header with a token, for clients whose key goes to the upstream.
+pub(crate) const TOKEN: &str = "x-sluice-token";
+/// The header with the key in Anthropic's API.
+const KEY: &str = "x-api-key";
+/// How the secret of every token of the desk begins. A key like this never goes to an upstream.
+pub(crate) const PREFIX: &str = "sluice-";
+/// How long an admission is remembered: a revoked token ends within this time.
+const FRESH: Duration = Duration::from_secs(1);
+/// Tokens that are remembered, wrong ones included.
+const MOST: usize = 4_096;
+
+/// The holder of an agent's token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agent {
+    /// The name of the token.
+    pub name: String,
+    /// Whose budget it uses.
+    pub tenant: Option<String>,
+}
+
+/// Where tokens of agents are looked up.
+#[async_trait]
+pub trait Agents: Send + Sync {
+    /// The agent with this secret, if there is one.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    async fn admit(&self, secret: &str) -> Result<Option<Agent>, String>;
+}
+
+/// The tokens of a service. A handle.
+#[derive(Clone)]
+pub struct Access(Arc<Inner>);
+
+struct Inner {
+    agents: Arc<dyn Agents>,
+    is_required: bool,
+    tenants: BTreeSet<String>,
+    known: Mutex<HashMap<[u8; 32], (Instant, Option<Agent>)>>,
+}
+
+/// Who sends a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// The digest of the token.
+    pub(crate) digest: [u8; 32],
+    /// Whose budget it uses.
+    pub(crate) tenant: Option<String>,
+}
+
+impl Access {
+    /// The tokens of these agents. Without `is_required` an agent of this machine needs none at the proxy. If there are
+    /// `tenants`, a token that names another one does not count: it would have no budget.
+    pub fn new(agents: Arc<dyn Agents>, is_required: bool, tenants: BTreeSet<String>) -> Self {
+        let known = Mutex::default();
+        Self(Arc::new(Inner {
+            agents,
+            is_required,
+            tenants,
+            known,
+        }))
+    }
+
+    pub(crate) fn is_required(&self) -> bool {
+        self.0.is_required
+    }
+
+    /// Whose request this is; `None` if it has no token and needs none.
+    pub(crate) async fn admit(
+        &self,
+        headers: &HeaderMap,
+        is_required: bool,
+    ) -> Result<Option<Caller>, ApiError> {
+        let own = headers.get(TOKEN).and_then(|token| token.to_str().ok());
+        let keys = keys(headers).filter(|key| key.starts_with(PREFIX));
+        let mut is_given = false;
+        for secret in own.into_iter().chain(keys) {
+            is_given = true;
+            if let Some(caller) = self.find(secret).await? {
+                return Ok(Some(caller));
+            }
+        }
+        if !is_given && !is_required && !self.0.is_required {
+            return Ok(None);
+        }
+        let message = match is_given {
+            true => "this token does not count any more, or never did; make one with `sluice token new NAME --role agent`",
+            false => {
+                "this service needs a token, as the API key, as `Authorization: Bearer` or as `x-sluice-token`; \
+                      make one with `sluice token new NAME --role agent`"
+            }
+        };
+        Err(ApiError::new(StatusCode::UNAUTHORIZED, message))
+    }
+
+    /// The same, where every request needs a token.
+    pub(crate) async fn admit_known(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+        let admitted = self.admit(headers, true).await?;
+        admitted.ok_or_else(|| ApiError::internal("a request without a token was admitted"))
+    }
+
+    async fn find(&self, secret: &str) -> Result<Option<Caller>, ApiError> {
+        let digest: [u8; 32] = Sha256::digest(secret).into();
+        let lock = || self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().get(&digest).cloned();
+        let agent = match known.filter(|(at, _)| at.elapsed() < FRESH) {
+            Some((_, agent)) => agent,
+            None => {
+                let begun = Instant::now();
+                let found = self.0.agents.admit(secret).await;
+                let found = found.map_err(ApiError::unavailable)?;
+                let mut known = lock();
+                if known.len() >= MOST {
+                    known.clear();
+                }
+                known.insert(digest, (begun, found.clone()));
+                found
+            }
+        };
+        let Some(Agent { tenant, .. }) = agent else {
+            return Ok(None);
+        };
+        let is_known = |name: &String| self.0.tenants.is_empty() || self.0.tenants.contains(name);
+        if let Some(unknown) = tenant.as_ref().filter(|name| !is_known(name)) {
+            let message = format!(
+                "the tenant {unknown} of this token is not in the configuration; add [tenant.{unknown}]"
+            );
+            return Err(ApiError::new(StatusCode::FORBIDDEN, message));
+        }
+        Ok(Some(Caller { digest, tenant }))
+    }
+}
+
+/// The keys that a client sends, in the way of either maker's API.
+pub(crate) fn keys(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let text = |name| headers.get(name)?.to_str().ok();
+    let bearer = text(AUTHORIZATION.as_str()).and_then(|value| value.strip_prefix("Bearer "));
+    bearer.into_iter().chain(text(KEY))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct One(Mutex<Option<Agent>>);
+
+    #[async_trait]
+    impl Agents for One {
+        async fn admit(&self, secret: &str) -> Result<Option<Agent>, String> {
+            match secret {
+                "sluice-down" => Err("the store is gone".to_owned()),
+                "sluice-a" => Ok(self.0.lock().unwrap().clone()),
+                _ => Ok(None),
+            }
+        }
+    }
+
+    fn headers(name: &'static str, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(
+            axum::http::HeaderName::from_static(name),
+            value.parse().unwrap(),
+        )])
+    }
+
+    #[tokio::test]
+    async fn a_token_counts_until_it_is_revoked() {
+        let tenant = |name: &str| Agent {
+            name: "a".to_owned(),
+            tenant: Some(name.to_owned()),
+        };
+        let one = Arc::new(One(Mutex::new(Some(tenant("team")))));
+        let access = Access::new(one.clone(), false, BTreeSet::from(["team".to_owned()]));
+        let status = async |headers: &HeaderMap| {
+            let admitted = access.admit(headers, false).await;
+            admitted.map_err(|error| error.status().as_u16())
+        };
+        for given in [
+            headers("authorization", "Bearer sluice-a"),
+            headers(TOKEN, "sluice-a"),
+            headers(KEY, "sluice-a"),
+        ] {
+            let caller = status(&given).await.unwrap().unwrap();
+            assert_eq!(caller.tenant.as_deref(), Some("team"));
+        }
+        // A wrong token is not as good as none, and a key of the upstream's is no token.
+        assert_eq!(status(&headers(TOKEN, "x")).await, Err(401));
+        let key = headers("authorization", "Bearer sk-1");
+        assert_eq!(status(&key).await, Ok(None));
+        assert!(access.admit(&key, true).await.is_err());
+        assert_eq!(status(&headers(TOKEN, "sluice-down")).await, Err(503));
+        let given = headers(TOKEN, "sluice-a");
+        *one.0.lock().unwrap() = Some(tenant("other"));
+        tokio::time::sleep(FRESH).await;
+        assert_eq!(status(&given).await, Err(403));
+        *one.0.lock().unwrap() = None;
+        tokio::time::sleep(FRESH).await;
+        assert_eq!(status(&given).await, Err(401));
+    }
+}
