@@ -53,7 +53,7 @@ struct Inner {
 
 /// Who sends a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Caller {
+pub(crate) struct Holder {
     /// The digest of the token.
     pub(crate) digest: [u8; 32],
     /// Whose budget it uses.
@@ -82,21 +82,23 @@ impl Access {
         &self,
         headers: &HeaderMap,
         is_required: bool,
-    ) -> Result<Option<Caller>, ApiError> {
+    ) -> Result<Option<Holder>, ApiError> {
         let own = headers.get(TOKEN).and_then(|token| token.to_str().ok());
         let keys = keys(headers).filter(|key| key.starts_with(PREFIX));
         let mut is_given = false;
         for secret in own.into_iter().chain(keys) {
             is_given = true;
-            if let Some(caller) = self.find(secret).await? {
-                return Ok(Some(caller));
+            if let Some(holder) = self.find(secret).await? {
+                return Ok(Some(holder));
             }
         }
         if !is_given && !is_required && !self.0.is_required {
             return Ok(None);
         }
         let message = match is_given {
-            true => "this token does not count any more, or never did; make one with `sluice token new NAME --role agent`",
+            true => {
+                "this token does not count any more, or never did; make one with `sluice token new NAME --role agent`"
+            }
             false => {
                 "this service needs a token, as the API key, as `Authorization: Bearer` or as `x-sluice-token`; \
                       make one with `sluice token new NAME --role agent`"
@@ -106,12 +108,12 @@ impl Access {
     }
 
     /// The same, where every request needs a token.
-    pub(crate) async fn admit_known(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+    pub(crate) async fn admit_known(&self, headers: &HeaderMap) -> Result<Holder, ApiError> {
         let admitted = self.admit(headers, true).await?;
         admitted.ok_or_else(|| ApiError::internal("a request without a token was admitted"))
     }
 
-    async fn find(&self, secret: &str) -> Result<Option<Caller>, ApiError> {
+    async fn find(&self, secret: &str) -> Result<Option<Holder>, ApiError> {
         let digest: [u8; 32] = Sha256::digest(secret).into();
         let lock = || self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
         let known = lock().get(&digest).cloned();
@@ -139,7 +141,7 @@ impl Access {
             );
             return Err(ApiError::new(StatusCode::FORBIDDEN, message));
         }
-        Ok(Some(Caller { digest, tenant }))
+        Ok(Some(Holder { digest, tenant }))
     }
 }
 
@@ -191,8 +193,8 @@ mod tests {
             headers(TOKEN, "sluice-a"),
             headers(KEY, "sluice-a"),
         ] {
-            let caller = status(&given).await.unwrap().unwrap();
-            assert_eq!(caller.tenant.as_deref(), Some("team"));
+            let holder = status(&given).await.unwrap().unwrap();
+            assert_eq!(holder.tenant.as_deref(), Some("team"));
         }
         // A wrong token is not as good as none, and a key of the upstream's is no token.
         assert_eq!(status(&headers(TOKEN, "x")).await, Err(401));

@@ -31,7 +31,7 @@ use tokio::sync::mpsc;
 use super::rpc::Message;
 use super::stateless::{self, Era, VERSIONS};
 use super::{Client, Gateway, lock};
-use crate::access::{Access, Caller};
+use crate::access::{Access, Holder};
 use crate::api::error::ApiError;
 use crate::api::http::{self, Budget, Hosts, MAX_CONNECTIONS, json_body};
 use crate::desk::{Desk, fresh_token};
@@ -87,7 +87,7 @@ enum Door {
 }
 
 impl Door {
-    async fn admit(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+    async fn admit(&self, headers: &HeaderMap) -> Result<Holder, ApiError> {
         let own = match self {
             Self::Agents(access) => return access.admit_known(headers).await,
             Self::Token(digest) => digest,
@@ -99,7 +99,7 @@ impl Door {
         // Digests are compared, so that the time tells nothing about the token.
         if given.is_some_and(|given| <[u8; 32]>::from(Sha256::digest(given)) == *own) {
             let (digest, tenant) = (*own, None);
-            return Ok(Caller { digest, tenant });
+            return Ok(Holder { digest, tenant });
         }
         let message = "wrong token; send the one that sluice gateway printed at its start as Authorization: Bearer";
         Err(ApiError::new(StatusCode::UNAUTHORIZED, message))
@@ -145,9 +145,8 @@ impl Routes {
             .drain()
             .map(|(_, (client, _))| client)
             .collect();
-        let stateless = lock(&self.shared.stateless).drain();
-        let stateless: Vec<Arc<Client>> = stateless.map(|(_, client)| client).collect();
-        for client in clients.iter().chain(&stateless) {
+        let stateless = std::mem::take(&mut *lock(&self.shared.stateless));
+        for client in clients.iter().chain(stateless.values()) {
             client.end().await;
         }
     }
@@ -222,14 +221,14 @@ async fn check_token(
     mut request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let caller = shared.door.admit(request.headers()).await?;
-    request.extensions_mut().insert(caller);
+    let holder = shared.door.admit(request.headers()).await?;
+    request.extensions_mut().insert(holder);
     Ok(next.run(request).await)
 }
 
 async fn take(
     State(shared): State<Arc<Shared>>,
-    Extension(caller): Extension<Caller>,
+    Extension(holder): Extension<Holder>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -253,10 +252,10 @@ async fn take(
     {
         return Ok((stateless::status(&refused), json(refused)).into_response());
     }
-    let (client, session) = match (method, shared.known(&caller, &headers)) {
-        _ if is_stateless => (shared.stateless(caller), None),
+    let (client, session) = match (method, shared.known(&holder, &headers)) {
+        _ if is_stateless => (shared.stateless(holder), None),
         (Some("initialize"), _) => {
-            let (client, session) = shared.begin(caller).await?;
+            let (client, session) = shared.begin(holder).await?;
             (client, Some(session))
         }
         (_, Some(client)) => (client, None),
@@ -300,13 +299,13 @@ fn json(text: String) -> impl IntoResponse {
 /// Ends a session, with its spokes.
 async fn end(
     State(shared): State<Arc<Shared>>,
-    Extension(caller): Extension<Caller>,
+    Extension(holder): Extension<Holder>,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
     let session = headers
         .get(SESSION)
         .and_then(|session| session.to_str().ok());
-    let session = session.filter(|_| shared.known(&caller, &headers).is_some());
+    let session = session.filter(|_| shared.known(&holder, &headers).is_some());
     let client = session.and_then(|session| lock(&shared.clients).remove(session));
     let (client, _) =
         client.ok_or_else(|| ApiError::new(StatusCode::NOT_FOUND, "there is no such session"))?;
@@ -316,11 +315,11 @@ async fn end(
 
 impl Shared {
     /// The client whose session this is. The session of another token is unknown.
-    fn known(&self, caller: &Caller, headers: &HeaderMap) -> Option<Arc<Client>> {
+    fn known(&self, holder: &Holder, headers: &HeaderMap) -> Option<Arc<Client>> {
         let session = headers.get(SESSION)?.to_str().ok()?;
         let mut clients = lock(&self.clients);
         let (client, newest) = clients.get_mut(session)?;
-        if client.caller.digest != caller.digest {
+        if client.holder.digest != holder.digest {
             return None;
         }
         *newest = Instant::now();
@@ -328,17 +327,17 @@ impl Shared {
     }
 
     /// The client of requests without a session.
-    fn stateless(&self, caller: Caller) -> Arc<Client> {
+    fn stateless(&self, holder: Holder) -> Arc<Client> {
         let session = self.session.as_deref().unwrap_or_default();
         let mut all = lock(&self.stateless);
         let client = all
-            .entry(caller.digest)
-            .or_insert_with(|| self.gateway.new_client(caller, session, true));
+            .entry(holder.digest)
+            .or_insert_with(|| self.gateway.new_client(holder, session, true));
         Arc::clone(client)
     }
 
     /// A new session. Where there is no room, it has that of the client which has said nothing for longest.
-    async fn begin(&self, caller: Caller) -> Result<(Arc<Client>, String), ApiError> {
+    async fn begin(&self, holder: Holder) -> Result<(Arc<Client>, String), ApiError> {
         let idle: Vec<Arc<Client>> = lock(&self.clients)
             .values()
             .filter(|(_, newest)| newest.elapsed() > IDLE)
@@ -348,9 +347,9 @@ impl Shared {
             client.end().await;
         }
         let session = fresh_token().map_err(ApiError::internal)?;
-        let client = self
-            .gateway
-            .new_client(caller, self.session.as_ref().unwrap_or(&session), false);
+        let client =
+            self.gateway
+                .new_client(holder, self.session.as_ref().unwrap_or(&session), false);
         let mut gone = None;
         {
             let mut clients = lock(&self.clients);
@@ -434,7 +433,7 @@ mod tests {
             session: None,
             stateless: Mutex::default(),
         };
-        let caller = |number| Caller {
+        let holder = |number| Holder {
             digest: [number; 32],
             tenant: None,
         };
@@ -449,21 +448,23 @@ mod tests {
             let (_, newest) = clients.get_mut(session).unwrap();
             *newest = newest.checked_sub(IDLE * 2).unwrap();
         };
-        let (client, session) = shared.begin(caller(1)).await.unwrap();
+        let (client, session) = shared.begin(holder(1)).await.unwrap();
         quiet(&session);
         for _ in 1..MAX_CLIENTS {
-            shared.begin(caller(1)).await.unwrap();
+            shared.begin(holder(1)).await.unwrap();
         }
-        let known = shared.known(&caller(1), &headers(&session)).unwrap();
+        let known = shared.known(&holder(1), &headers(&session)).unwrap();
         assert!(Arc::ptr_eq(&known, &client));
         quiet(&session);
-        let (_, newest) = shared.begin(caller(1)).await.unwrap();
-        assert!(shared.known(&caller(1), &headers(&session)).is_none());
-        assert!(shared.known(&headers(&newest)).is_some());
+        let (_, newest) = shared.begin(holder(1)).await.unwrap();
+        assert!(shared.known(&holder(1), &headers(&session)).is_none());
+        assert!(shared.known(&holder(1), &headers(&newest)).is_some());
+        // A session is its token's.
+        assert!(shared.known(&holder(2), &headers(&newest)).is_none());
         // Nobody is there who could give way to another.
         for (client, _) in lock(&shared.clients).values() {
             lock(&client.calls).insert("1".to_owned(), Arc::default());
         }
-        assert!(shared.begin(caller(1)).await.is_err());
+        assert!(shared.begin(holder(1)).await.is_err());
     }
 }

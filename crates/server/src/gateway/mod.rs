@@ -42,7 +42,7 @@ pub use self::http::{HttpGateway, HttpSetup, PATH, Routes};
 use self::listing::{AppTools, Listing};
 use self::rpc::{CallParams, Message, ProgressBar};
 use self::stateless::{Era, Reply, VERSIONS};
-use crate::access::Caller;
+use crate::access::Holder;
 use crate::asked::Questions;
 use crate::desk::Approver;
 use crate::egress::Gate;
@@ -193,10 +193,10 @@ impl Gateway {
 
     /// A new client, to which nothing was returned yet. `session` names it for permits that another front leaves.
     pub fn client(self: &Arc<Self>, session: &str) -> Arc<Client> {
-        self.new_client(Caller::default(), session, false)
+        self.new_client(Holder::default(), session, false)
     }
 
-    fn new_client(self: &Arc<Self>, caller: Caller, session: &str, is_shared: bool) -> Arc<Client> {
+    fn new_client(self: &Arc<Self>, holder: Holder, session: &str, is_shared: bool) -> Arc<Client> {
         let number = self.clients.fetch_add(1, Ordering::Relaxed) + 1;
         // Trust in a text is not offered: it is for a task, and no task is seen here.
         let monitor = match &self.permissions {
@@ -217,7 +217,7 @@ impl Gateway {
         let client = Arc::new(Client {
             gateway: Arc::clone(self),
             name: format!("client-{number}"),
-            caller,
+            holder,
             is_shared,
             session: session.to_owned(),
             guard: Mutex::new(Conversation {
@@ -246,13 +246,17 @@ impl Gateway {
             outside,
             Arc::clone(self),
             client.name.clone(),
+            client.holder.tenant.clone(),
         ));
         client
     }
 
     /// Writes an event down. What cannot be written must not be done.
-    fn record(&self, client: &str, event: Event) -> Result<(), String> {
-        let at = At::new("gateway", client);
+    fn record(&self, client: &str, tenant: Option<&str>, event: Event) -> Result<(), String> {
+        let at = At {
+            tenant,
+            ..At::new("gateway", client)
+        };
         self.parts.sinks.event(&at, &event);
         let recorded = lock(&self.trace).append_to(Some(client), event);
         recorded.map(|_| ()).map_err(|error| error.to_string())
@@ -263,10 +267,15 @@ fn server_info() -> Value {
     json!({ "name": "sluice", "version": env!("CARGO_PKG_VERSION") })
 }
 
-async fn record_outside(mut outside: mpsc::Receiver<Event>, gateway: Arc<Gateway>, client: String) {
+async fn record_outside(
+    mut outside: mpsc::Receiver<Event>,
+    gateway: Arc<Gateway>,
+    client: String,
+    tenant: Option<String>,
+) {
     while let Some(event) = outside.recv().await {
         // A trace that fails refuses the next call.
-        let _ = gateway.record(&client, event);
+        let _ = gateway.record(&client, tenant.as_deref(), event);
     }
 }
 
@@ -300,7 +309,7 @@ pub struct Client {
     /// Its name in the trace.
     name: String,
     /// Whose token it has; of no one, where there is one client.
-    caller: Caller,
+    holder: Holder,
     /// Whether its requests come without a session, each on a connection of its own. One that breaks off is cancelled.
     is_shared: bool,
     session: String,
@@ -518,7 +527,10 @@ impl Client {
             model: None,
             parent: parent.and_then(TraceContext::parse),
         };
-        let at = At::new("gateway", &self.name);
+        let at = At {
+            tenant: self.holder.tenant.as_deref(),
+            ..At::new("gateway", &self.name)
+        };
         let mut watched = self.gateway.parts.sinks.begin(at, &began);
         let answer = params.state.as_deref().zip(params.answers);
         let caller = Caller {
@@ -602,7 +614,7 @@ impl Client {
     }
 
     fn record(&self, event: Event) -> Result<(), String> {
-        self.gateway.record(&self.name, event)
+        (self.gateway).record(&self.name, self.holder.tenant.as_deref(), event)
     }
 }
 

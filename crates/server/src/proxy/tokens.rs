@@ -46,12 +46,12 @@ impl Tokens {
     /// Nothing counts but what the client had to know: the token, where there are tokens, and the key that it pays
     /// the upstream with, where there are none. It could make up all else anew for each request.
     pub(super) async fn admit(&self, headers: &HeaderMap) -> Result<Tenant, ApiError> {
-        let caller = match &self.access {
+        let holder = match &self.access {
             Some(access) => access.admit(headers, false).await?,
             None => None,
         };
-        let (client, name) = match caller {
-            Some(caller) => (caller.digest, caller.tenant),
+        let (client, name) = match holder {
+            Some(holder) => (holder.digest, holder.tenant),
             None => (self.client(headers)?, None),
         };
         let user = self.user(headers)?;
