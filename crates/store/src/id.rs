@@ -1,4 +1,4 @@
-//! Ids of entries, permissions and questions, and the hexadecimal form of ids and digests.
+//! Ids of entries, permissions, questions and chains, and the hexadecimal form of ids and digests.
 
 use std::{fmt, io, str::FromStr};
 
@@ -67,6 +67,8 @@ ids! {
     PermissionId,
     /// The id of a question.
     QuestionId,
+    /// The id of a chain of the audit log.
+    ChainId,
 }
 
 pub(crate) fn write_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {

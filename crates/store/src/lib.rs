@@ -4,11 +4,12 @@
 //! derived entry is at or above its sources, and a search ranks the entries that its reader may see and no
 //! others. [`Permissions`] keeps what the user allowed, bound to the identities of the apps involved. [`Desk`] keeps
 //! questions until they are answered, and the tokens of those who answer. [`Store`] is what a service keeps, in SQLite or
-//! PostgreSQL; [`SessionState`] is its state of conversations.
+//! PostgreSQL; [`SessionState`] is its state of conversations, [`AuditLog`] its audit log.
 //!
 //! Nothing here decides: the hub asks, and the monitor decides. A label that cannot be read is ⊤, and a
 //! permission that cannot be read allows nothing.
 
+mod audit;
 mod database;
 mod desk;
 mod failure;
@@ -22,13 +23,16 @@ mod state;
 mod store;
 mod time;
 
+pub use audit::{
+    AUDIT_PAGE, AuditBatch, AuditChain, AuditEntry, AuditError, AuditLog, AuditPlace,
+};
 pub use database::{DatabaseError, DatabaseFault};
 pub use desk::{
     Answerer, Desk, DeskError, KeptAnswer, KeptQuestion, KeptToken, NewQuestion, NewToken,
     Questions, Role,
 };
 pub use failure::StateError;
-pub use id::{BadId, EntryId, PermissionId, QuestionId};
+pub use id::{BadId, ChainId, EntryId, PermissionId, QuestionId};
 pub use memory::{
     Content, Draft, Entry, Family, Forgotten, Found, Limits, Memory, MemoryError, Namespace, Query,
     Speaker, sqlite::SqliteMemory,

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::audit::{self, AuditLog, PostgresAudit, SqliteAudit};
 use crate::database::{Database, Schema};
 use crate::postgres::{PoolSettings, Postgres};
 use crate::state::{PostgresState, SessionState, SqliteState};
@@ -10,6 +11,9 @@ use crate::{DatabaseError, StateError};
 
 /// The file of the state. Questions and tokens have one of their own beside it, which other commands use too.
 const FILE: &str = "state.db";
+
+/// The file of the audit log: its commits wait for those of no other file, and other commands write it too.
+const AUDIT: &str = "audit.db";
 
 /// The tables of [`FILE`]. A later version upgrades the one before.
 const SCHEMA: Schema = Schema {
@@ -26,7 +30,10 @@ pub struct Store(Backend);
 /// Where it is.
 #[derive(Debug, Clone)]
 enum Backend {
-    Sqlite(Arc<Database>),
+    Sqlite {
+        state: Arc<Database>,
+        audit: Arc<Database>,
+    },
     Postgres(Arc<Postgres>),
 }
 
@@ -36,14 +43,16 @@ impl Store {
     /// # Errors
     /// Other users could read or change a file, or it is not one of this version.
     pub fn sqlite(folder: &Path) -> Result<Self, DatabaseError> {
-        let file = Database::open(&folder.join(FILE), &SCHEMA)?;
-        Ok(Self(Backend::Sqlite(Arc::new(file))))
+        let state = Arc::new(Database::open(&folder.join(FILE), &SCHEMA)?);
+        let audit = Arc::new(Database::open(&folder.join(AUDIT), &audit::SCHEMA)?);
+        Ok(Self(Backend::Sqlite { state, audit }))
     }
 
     /// A store of this process alone, which ends with it.
     pub fn in_memory() -> Result<Self, DatabaseError> {
-        let file = Database::in_memory(&SCHEMA)?;
-        Ok(Self(Backend::Sqlite(Arc::new(file))))
+        let state = Arc::new(Database::in_memory(&SCHEMA)?);
+        let audit = Arc::new(Database::in_memory(&audit::SCHEMA)?);
+        Ok(Self(Backend::Sqlite { state, audit }))
     }
 
     /// Connects to PostgreSQL, and makes or upgrades the tables.
@@ -58,8 +67,16 @@ impl Store {
     /// Sessions, permits and counters.
     pub fn state(&self) -> Arc<dyn SessionState> {
         match &self.0 {
-            Backend::Sqlite(file) => Arc::new(SqliteState(Arc::clone(file))),
+            Backend::Sqlite { state, .. } => Arc::new(SqliteState(Arc::clone(state))),
             Backend::Postgres(postgres) => Arc::new(PostgresState(Arc::clone(postgres))),
+        }
+    }
+
+    /// The audit log.
+    pub fn audit(&self) -> Arc<dyn AuditLog> {
+        match &self.0 {
+            Backend::Sqlite { audit, .. } => Arc::new(SqliteAudit(Arc::clone(audit))),
+            Backend::Postgres(postgres) => Arc::new(PostgresAudit(Arc::clone(postgres))),
         }
     }
 }
