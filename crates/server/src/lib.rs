@@ -20,6 +20,7 @@ mod parts;
 mod program;
 pub mod proxy;
 mod public_address;
+pub mod service;
 mod session;
 mod sink;
 mod spoke;

@@ -40,6 +40,14 @@ impl Frame {
         }
     }
 
+    /// As it is sent, for one that is added to a stream. JSON in one line has no line breaks.
+    pub(crate) fn text(self) -> String {
+        let kind = self
+            .event
+            .map_or_else(String::new, |kind| format!("event: {kind}\n"));
+        format!("{kind}data: {}\n\n", self.data.unwrap_or_default())
+    }
+
     /// As it is sent.
     pub(super) fn event(self) -> Event {
         let event = match self.event {

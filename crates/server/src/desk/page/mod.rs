@@ -19,7 +19,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Form, FromRequest, Request, State};
 use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
@@ -85,7 +85,12 @@ pub enum PageError {
 /// The page, listening.
 pub struct Page {
     listener: TcpListener,
-    overview: Option<Arc<dyn Overview>>,
+    routes: PageRoutes,
+}
+
+/// The page, for an address of its own or among the fronts of a service.
+pub struct PageRoutes {
+    pub(crate) router: Router,
     shared: Arc<Shared>,
 }
 
@@ -101,6 +106,43 @@ impl Page {
         }
         let bound = http::bind(address).await;
         let (listener, address) = bound.map_err(|error| PageError::Io(address, error))?;
+        let routes = PageRoutes::new(PageSetup { address, ..setup })?;
+        Ok(Self { listener, routes })
+    }
+
+    /// Where a browser on this machine finds the page.
+    pub fn url(&self) -> String {
+        self.routes.url()
+    }
+
+    /// As [`PageRoutes::logins`].
+    pub fn logins(&self) -> impl Fn() -> Result<String, PageError> + Send + Sync + use<> {
+        self.routes.logins()
+    }
+
+    /// Serves until `shutdown` is ready and the requests under way are answered.
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
+        let routes = self.routes;
+        let ending = async {
+            shutdown.await;
+            routes.close();
+        };
+        http::serve(
+            self.listener,
+            routes.router.clone(),
+            MAX_CONNECTIONS,
+            ending,
+        )
+        .await;
+    }
+}
+
+impl PageRoutes {
+    /// The page at a port that another one listens at. `setup.address` is that one's.
+    ///
+    /// # Errors
+    /// There are no random numbers.
+    pub fn new(setup: PageSetup) -> Result<Self, PageError> {
         let random = fresh_token().map_err(PageError::Random)?;
         // 128 random bits. A name of the DNS has at most 63 characters.
         let random = random.get(..32).unwrap_or_default();
@@ -108,16 +150,23 @@ impl Page {
             store: setup.store,
             user: setup.user,
             report: setup.report,
-            own: format!("{random}.localhost:{}", address.port()),
+            own: format!("{random}.localhost:{}", setup.address.port()),
             hosts: setup.hosts,
             logins: Mutex::default(),
             closing: watch::Sender::new(false),
         });
-        Ok(Self {
-            listener,
-            overview: setup.overview,
-            shared,
-        })
+        let router = router(&shared, setup.overview);
+        Ok(Self { router, shared })
+    }
+
+    /// Whether a request asks for the page by one of its names, at which nothing else may be served.
+    pub(crate) fn is_asked(&self, headers: &HeaderMap) -> bool {
+        self.shared.origin(headers).is_some()
+    }
+
+    /// No request waits for news any more.
+    pub(crate) fn close(&self) {
+        self.shared.closing.send_replace(true);
     }
 
     /// Where a browser on this machine finds the page.
@@ -132,16 +181,6 @@ impl Page {
             let code = shared.new_code().map_err(PageError::Random)?;
             Ok(format!("http://{}/login?code={code}", shared.own))
         }
-    }
-
-    /// Serves until `shutdown` is ready and the requests under way are answered.
-    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let router = router(&self.shared, self.overview);
-        let ending = async {
-            shutdown.await;
-            self.shared.closing.send_replace(true);
-        };
-        http::serve(self.listener, router, MAX_CONNECTIONS, ending).await;
     }
 }
 
