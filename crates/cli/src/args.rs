@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    app, approve, chat, desk, doctor, gateway, guard, init, memory, model, permissions, policy,
-    proxy, run, secret, token, trace, trust, undo, wrap,
+    about, app, approve, chat, desk, doctor, gateway, guard, init, memory, model, permissions,
+    policy, proxy, run, secret, token, trace, trust, undo, wrap,
 };
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (also an untrusted configuration), 2 wrong usage, 3 refused by the policy or you, 130 interrupted, 143 terminated.";
@@ -13,7 +13,8 @@ const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (also an untrusted configu
 #[derive(Debug, Parser)]
 #[command(
     name = "sluice",
-    version,
+    version = about::SHORT.as_str(),
+    long_version = about::LONG.as_str(),
     after_help = format!("Example:\n  sluice run \"Summarise my newest email\"\n  sluice policy check\n\n{EXIT_CODES}")
 )]
 pub(crate) struct Args {
@@ -101,6 +102,17 @@ pub(crate) enum Command {
     /// Fetch, list and serve embedded models.
     #[command(after_help = "Example:\n  sluice model pull qwen2.5-coder-1.5b\n  sluice model list")]
     Model(model::Model),
+    /// Print the version, commit, target, features and the sandbox that this kernel offers.
+    #[command(after_help = "Example:\n  sluice version --json")]
+    Version(about::Version),
+    /// Print the completions of a shell.
+    #[command(
+        after_help = "Example:\n  sluice completions bash > ~/.local/share/bash-completion/completions/sluice"
+    )]
+    Completions(about::Completions),
+    /// Write the manual pages into a folder.
+    #[command(hide = true, after_help = "Example:\n  sluice man /tmp/pages")]
+    Man(about::Man),
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ mod words;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::args::{Args, Command};
 
@@ -89,6 +89,9 @@ fn main() -> ExitCode {
             Command::Secret(secret) => commands::secret::secret(&secret),
             Command::App(app) => commands::app::app(app).await,
             Command::Model(model) => commands::model::model(model).await,
+            Command::Version(version) => commands::about::version(&version),
+            Command::Completions(shell) => commands::about::completions(&shell, Args::command()),
+            Command::Man(man) => commands::about::man(&man, Args::command()),
         };
         // A renewed token that is not saved yet would be lost, and the login with it.
         login::settle().await;

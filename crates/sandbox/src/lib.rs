@@ -16,6 +16,7 @@
 //! as long as the process, because the kernel's parent-death signal is tied to the *thread* that forked.
 
 mod channel;
+mod container;
 mod control;
 mod control_group;
 mod error;
@@ -31,6 +32,7 @@ mod streams;
 mod sys;
 
 pub use channel::inherited_channel;
+pub use container::{Container, Engine};
 pub use control_group::WholeSpoke;
 pub use error::SandboxError;
 pub use handle::{NameSockets, Sandboxed};
@@ -40,6 +42,7 @@ pub use quota::Overrun;
 pub use spawn::{probe, spawn, spawn_program, whole_spoke};
 pub use spec::{Access, Limits, Mount, Quota, Spec};
 pub use streams::Streams;
+pub use sys::landlock_abi;
 
 /// Names of the limits and defaults, each with its reason.
 pub mod defaults {

@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::Layer;
+use crate::container::filtered;
+use crate::{Container, Engine, Layer};
 
 /// Layers that an ordinary user can have only inside a user namespace of their own.
 const NAMESPACES: [Layer; 7] = [
@@ -22,7 +23,7 @@ pub(crate) fn with_remedy(layer: Layer, reason: String) -> String {
     let root = rustix::process::geteuid().is_root();
     let remedy = NAMESPACES
         .contains(&layer)
-        .then(|| remedy(Path::new("/proc"), root))
+        .then(|| remedy(Path::new("/proc"), root, Container::here()))
         .flatten();
     match remedy {
         Some(remedy) => format!("{reason}: {remedy}"),
@@ -54,10 +55,11 @@ const SETTINGS: [(&str, u64, bool, &str); 3] = [
 ];
 
 /// Why there are no namespaces, by what `proc` says, from the whole machine to this process.
-fn remedy(proc: &Path, root: bool) -> Option<&'static str> {
+fn remedy(proc: &Path, root: bool, container: Option<Container>) -> Option<String> {
     if !proc.join("self/ns/user").exists() {
         return Some(
-            "this kernel has no user namespaces; boot one that is built with CONFIG_USER_NS",
+            "this kernel has no user namespaces; boot one that is built with CONFIG_USER_NS"
+                .to_owned(),
         );
     }
     let setting = |name: &str| {
@@ -66,16 +68,14 @@ fn remedy(proc: &Path, root: bool) -> Option<&'static str> {
     };
     for (name, value, for_root, remedy) in SETTINGS {
         if (for_root || !root) && setting(name) == Some(value) {
-            return Some(remedy);
+            return Some(remedy.to_owned());
         }
     }
-    let status = fs::read_to_string(proc.join("self/status")).unwrap_or_default();
-    let mut lines = status.lines();
-    let mode = lines.find_map(|line| line.strip_prefix("Seccomp:"));
-    mode.is_some_and(|mode| mode.trim() == "2").then_some(
-        "a filter of system calls is on this process, as containers have one; start the container with \
-         `docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined …`",
-    )
+    let engine = container.map_or(Engine::Other, |it| it.engine);
+    filtered(proc).then(|| {
+        let setting = engine.setting();
+        format!("a filter of system calls is on this process, as containers have one; {setting}")
+    })
 }
 
 #[cfg(test)]
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     /// What a machine with these settings says, for an ordinary user and for root.
-    fn said(settings: &[(&str, &str)]) -> [Option<&'static str>; 2] {
+    fn said(settings: &[(&str, &str)]) -> [Option<String>; 2] {
         let folder = tempfile::tempdir().unwrap();
         let usual = [("self/ns/user", ""), ("self/status", "Seccomp:\t0\n")];
         for (name, content) in usual.iter().chain(settings) {
@@ -91,7 +91,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
-        [false, true].map(|root| remedy(folder.path(), root))
+        [false, true].map(|root| remedy(folder.path(), root, None))
     }
 
     #[test]
@@ -110,12 +110,13 @@ mod tests {
             (
                 &[ubuntu, filtered],
                 Some("apparmor_restrict"),
-                Some("seccomp=unconfined"),
+                Some("--security-opt seccomp="),
             ),
         ] {
             let found = said(settings);
             for (found, expected) in found.into_iter().zip([for_user, for_root]) {
-                let says = expected.is_none_or(|it| found.is_some_and(|found| found.contains(it)));
+                let says = expected
+                    .is_none_or(|it| found.as_ref().is_some_and(|found| found.contains(it)));
                 assert!(
                     says && found.is_some() == expected.is_some(),
                     "{settings:?}: {found:?}"
@@ -123,7 +124,7 @@ mod tests {
             }
         }
         let folder = tempfile::tempdir().unwrap();
-        let no_namespaces = remedy(folder.path(), true).unwrap();
+        let no_namespaces = remedy(folder.path(), true, None).unwrap();
         assert!(no_namespaces.contains("CONFIG_USER_NS"));
     }
 }

@@ -110,6 +110,23 @@ fn close_range(first: u32, flags: libc::c_uint) -> Result<(), Errno> {
     }
 }
 
+/// The version of Landlock that this kernel has; 0 without any.
+#[must_use]
+pub fn landlock_abi() -> u32 {
+    const VERSION: u32 = 1;
+    // SAFETY: with this flag the kernel takes no attributes, and answers with a number.
+    #[expect(unsafe_code, reason = "the landlock crate does not tell the number")]
+    let abi = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<u8>(),
+            0_usize,
+            VERSION,
+        )
+    };
+    u32::try_from(abi).unwrap_or(0)
+}
+
 /// Sets mount attributes (`MOUNT_ATTR_*`) on the mount at `mount`, and with `recursive` on all below it.
 pub(crate) fn set_mount_attributes(
     mount: &OwnedFd,

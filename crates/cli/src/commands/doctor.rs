@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use config::{Config, ProviderKind};
 use llm::models::{Cache, KNOWN, Model, Presence, QWEN_CODER_1_5B, SMOLLM2_135M};
-use sandbox::Layer;
+use sandbox::{Container, Layer};
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -115,10 +115,35 @@ fn sandbox_findings() -> Vec<Finding> {
         Err(error) => return missing(error.to_string()),
         Ok(layers) => layers.into_iter().map(layer).collect(),
     };
+    let all = findings.iter().all(|finding| finding.ok);
+    findings.extend(Container::here().map(|it| container(it, all)));
     // A spoke runs with and without a control group; the finding says which.
     let control_group = sandbox::whole_spoke().to_string();
     findings.push(Finding::new("control-group", true, control_group));
     findings
+}
+
+/// What the container takes from a sandbox, and the setting that gives it back. `all` layers are there or not.
+fn container(container: Container, all: bool) -> Finding {
+    let Container { engine, masked, .. } = container;
+    let name = engine.name();
+    let lacks = match (all, masked) {
+        (true, false) => {
+            return Finding::new(
+                "container",
+                true,
+                format!("{name}; spokes have every layer"),
+            );
+        }
+        (true, true) => "it masks /proc, so servers have none, which some need",
+        (false, true) => "it refuses layers (above), and masks /proc",
+        (false, false) => "it refuses layers (above)",
+    };
+    let detail = format!(
+        "{name}: {lacks}; {}; an agent by `sluice proxy` alone needs no sandbox",
+        engine.setting()
+    );
+    Finding::new("container", all, detail)
 }
 
 fn layer(status: sandbox::LayerStatus) -> Finding {

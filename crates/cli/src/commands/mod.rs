@@ -1,5 +1,6 @@
 //! The subcommands.
 
+pub(crate) mod about;
 pub(crate) mod app;
 pub(crate) mod approve;
 pub(crate) mod chat;

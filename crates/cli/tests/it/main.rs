@@ -11,6 +11,7 @@ mod apps;
 mod conventions;
 mod desk;
 mod desk_views;
+mod doctor;
 mod first_run;
 mod gateway;
 mod guard;
