@@ -52,7 +52,7 @@ const MODEL_NEEDS: [Need; 4] = [
 ];
 
 /// What only tests use.
-const TEST_NEEDS: [Need; 6] = [
+const TEST_NEEDS: [Need; 7] = [
     // AgentDojo, the benchmark, has an environment of its own.
     Need {
         what: "python3 with venv",
@@ -84,18 +84,23 @@ const TEST_NEEDS: [Need; 6] = [
         package: "iproute2",
         found: || runs("ip", "-Version"),
     },
+    // The state of a service: a test starts a server of its own.
+    Need {
+        what: "PostgreSQL",
+        package: "postgresql",
+        found: || Path::new("/usr/lib/postgresql").exists(),
+    },
 ];
 
 /// What only real servers use.
 const SERVER_NEEDS: [Need; 2] = [
     // Services and programs that some of them are for.
     Need {
-        what: "PostgreSQL, Redis, Chromium or pandoc",
-        package: "postgresql redis-server chromium pandoc",
+        what: "Redis, Chromium or pandoc",
+        package: "redis-server chromium pandoc",
         found: || {
-            let bin = ["bin/redis-server", "bin/chromium", "bin/pandoc"];
-            let mut all = bin.into_iter().chain(["lib/postgresql"]);
-            all.all(|it| Path::new("/usr").join(it).exists())
+            let bin = ["redis-server", "chromium", "pandoc"];
+            (bin.iter()).all(|it| Path::new("/usr/bin").join(it).exists())
         },
     },
     // One of them reads repositories with it.

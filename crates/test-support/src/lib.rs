@@ -10,9 +10,11 @@
 mod bytes;
 mod dialects;
 mod http;
+mod postgres;
 mod upstream;
 
 pub use bytes::{Stream, free_port, host, tls_host};
 pub use dialects::{Answer, Call, Wire};
 pub use http::{Reply, Request, Server, events, json, json_with, status};
+pub use postgres::{PASSWORD, Postgres};
 pub use upstream::{ModelReply, Upstream, calls, in_api, newest, says};

@@ -14,6 +14,7 @@ mod forgetting;
 mod limits;
 mod permissions;
 mod searching;
+mod state;
 mod worlds;
 
 use std::path::Path;
