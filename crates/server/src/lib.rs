@@ -14,6 +14,7 @@ mod driver;
 mod egress;
 mod front;
 pub mod gateway;
+pub mod limits;
 mod mediate;
 pub mod openai_server;
 mod parts;

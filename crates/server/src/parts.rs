@@ -9,6 +9,7 @@ use llm::Broker;
 use tokio::sync::Semaphore;
 
 use crate::egress::{Resolve, SystemResolver};
+use crate::limits::Limits;
 use crate::sink::Sinks;
 
 /// The longest time of one turn where the configuration says nothing: as long as a person may
@@ -63,6 +64,8 @@ pub struct Parts {
     pub serving_timeout: Duration,
     /// Who watches all fronts.
     pub sinks: Sinks,
+    /// What the tenants of a service may use.
+    pub limits: Limits,
 }
 
 impl Parts {
@@ -84,6 +87,7 @@ impl Parts {
             turn_timeout: TURN_TIMEOUT,
             serving_timeout: SERVING_TIMEOUT,
             sinks: Sinks::default(),
+            limits: Limits::default(),
         }
     }
 }

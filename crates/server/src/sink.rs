@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use hub::trace::Event;
 
+/// Ends what a trace says of a call which another front has decided on, and left the permit.
+pub const REDEEMED: &str = ", by another front";
+
 tokio::task_local! {
     /// The number of the request that this task works on.
     static REQUEST: u64;

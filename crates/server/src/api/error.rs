@@ -64,6 +64,11 @@ impl ApiError {
         self
     }
 
+    pub(crate) fn with_retry(mut self, after: Duration) -> Self {
+        self.retry_after = Some(after);
+        self
+    }
+
     pub(crate) fn with_code(mut self, code: &'static str) -> Self {
         self.code = Some(code.into());
         self

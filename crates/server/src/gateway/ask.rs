@@ -178,7 +178,10 @@ async fn put(
     let elicits = elicits && client.gateway.asks_client && view.approvers.is_empty();
     let elicited = client.elicit(&key, &view, out.as_ref());
     let (name, unanswered) = (&client.name, OnceLock::new());
-    let answered = match (client.gateway.approver.as_ref(), elicits) {
+    let limits = &client.gateway.parts.limits;
+    let approver = client.gateway.approver.clone();
+    let approver = approver.map(|own| limits.approver(own, client.holder.tenant.as_deref()));
+    let answered = match (approver, elicits) {
         (Some(approver), true) => {
             let other = async {
                 match elicited.await {

@@ -26,6 +26,7 @@ use super::search::Wrapped;
 use super::stateless::Reply;
 use super::{Caller, Client, Conversation, Running, lock, rpc};
 use crate::asked::AskOutcome;
+use crate::sink::REDEEMED;
 use crate::spoke::{Executed, Mediator, Spoke};
 
 /// Bytes of one result that are kept for questions. The label of what is left out is kept all the same.
@@ -36,9 +37,6 @@ const MAX_BYTES: usize = 8 << 20;
 /// After a pause of this length without a call, the next one belongs to another task: refusals of the task before are
 /// forgotten. A gateway does not see what the user says to the client.
 const PAUSE: Duration = Duration::from_secs(120);
-
-/// Ends what a trace says of a call which another front has decided on, and left the permit.
-pub const REDEEMED: &str = ", by another front";
 
 /// What was decided on a call.
 enum Decided {

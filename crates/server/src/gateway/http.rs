@@ -241,6 +241,10 @@ async fn take(
     let method = message.method.as_deref();
     let is_request = method.is_some() && message.id.map(RawValue::get).is_some();
     let is_call = method.is_some_and(|method| shared.gateway.runs(method));
+    if is_call {
+        let limits = &shared.gateway.parts.limits;
+        limits.refresh(holder.tenant.as_deref()).await?;
+    }
     let is_stateless = Era::is_stateless(&headers, &message);
     if is_stateless && headers.contains_key(SESSION) {
         let versions = VERSIONS.join(", ");

@@ -37,7 +37,6 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, Notify, Semaphore, mpsc, oneshot, watch};
 use wire::{Progress, ToolDescription};
 
-pub use self::call::REDEEMED;
 pub use self::http::{HttpGateway, HttpSetup, PATH, Routes};
 use self::listing::{AppTools, Listing};
 use self::rpc::{CallParams, Message, ProgressBar};
@@ -50,6 +49,7 @@ pub use crate::parts::GatewayTool;
 use crate::parts::{Parts, Told};
 use crate::proxy::observe;
 use crate::session::AppSetup;
+pub use crate::sink::REDEEMED;
 use crate::sink::{At, Began, TraceContext};
 use crate::spoke::Spoke;
 use crate::trace_file::{Rotation, TraceError, TraceFile};
@@ -208,10 +208,11 @@ impl Gateway {
             policy: Arc::clone(&self.parts.policy),
             resolver: Arc::clone(&self.parts.resolver),
         };
+        let limits = &self.parts.limits;
         let guard = Guard {
             history: History::new(self.listing.words().to_vec()),
             monitor,
-            policy: Arc::clone(&self.parts.policy),
+            policy: limits.policy(Arc::clone(&self.parts.policy), holder.tenant.as_deref()),
         };
         let (events, outside) = mpsc::channel(OUTSIDE_EVENTS);
         let client = Arc::new(Client {

@@ -87,6 +87,7 @@ async fn answer<D: Dialect>(
     body: Body,
 ) -> Result<Response, ApiError> {
     let tenant = shared.tokens.admit(headers).await?;
+    shared.parts.limits.admit(tenant.name.as_deref()).await?;
     let (bytes, slot) = http::admit(headers, body, &shared.budget, &shared.slots).await?;
     let read = D::read(&bytes, shared.takes());
     let mut request = read.map_err(ApiError::invalid)?;
@@ -189,6 +190,7 @@ fn prepare(
     let of_all = &shared.parts.policy;
     let policy = user.as_deref().and_then(|user| of_all.for_user(user));
     let policy = policy.unwrap_or_else(|| Arc::clone(of_all));
+    let policy = shared.parts.limits.policy(policy, tenant_name.as_deref());
     let tools = ClientTools::new(&shared.app, shared.behind.as_ref());
     let known = shared.known.all();
     for text in &known {

@@ -377,6 +377,7 @@ impl Front for Turn<'_> {
         let asked = format!("{:?}", (session, self.request, shown));
         let key = format!("{:?}", hash(asked.as_bytes()));
         let approver = Arc::clone(&self.shared.approver);
+        let approver = self.shared.parts.limits.approver(approver, self.at.tenant);
         let (conversation, question) = (self.at.conversation.to_owned(), view.clone());
         let put =
             || async move { AskOutcome::Answer(approver.ask(&conversation, &question).await) };
