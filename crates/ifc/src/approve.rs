@@ -58,6 +58,24 @@ impl Approval {
         (shown.sum::<usize>() <= Self::MOST).then_some(approval)
     }
 
+    /// An approval that was given before, by another process. Trusted: the user must have allowed this call.
+    #[must_use]
+    pub fn given_tcb(call: Call, data: BTreeSet<ArgumentPath>, taints: Label) -> Self {
+        Self { call, data, taints }
+    }
+
+    /// The call that was allowed.
+    #[must_use]
+    pub fn call(&self) -> &Call {
+        &self.call
+    }
+
+    /// The taints that its control part loses.
+    #[must_use]
+    pub fn taints(&self) -> &Label {
+        &self.taints
+    }
+
     /// The names of the arguments that are not data as a whole.
     pub(crate) fn shown(&self) -> impl Iterator<Item = &str> {
         let names = self.call.arguments.iter().map(|(name, _)| name);
@@ -83,7 +101,8 @@ impl Approval {
     }
 
     /// The places of its data arguments.
-    pub(crate) fn data(&self) -> &BTreeSet<ArgumentPath> {
+    #[must_use]
+    pub fn data(&self) -> &BTreeSet<ArgumentPath> {
         &self.data
     }
 }

@@ -5,6 +5,7 @@
 //! endorsed taint counts as the taint itself.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::message::Origin;
 use crate::relabel::OwnPiece;
@@ -142,24 +143,33 @@ impl Offer {
     }
 }
 
-/// An endorsement, by its number in the session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Endorsement {
+/// An endorsement.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Endorsement {
+    /// Marks the taints that it has endorsed. It depends on the session, the place and the text, so that processes which
+    /// share the session give it one number.
+    pub number: u64,
     /// The apps of the conversation, in which a tool's name means one tool.
-    place: BTreeSet<String>,
-    what: Trusted,
-    taints: Label,
-    /// Empty after the endorsement has ended. Its number is not used again, since it marks taints in histories.
-    reach: Vec<Reach>,
+    pub place: BTreeSet<String>,
+    /// What the user vouches for.
+    pub what: Trusted,
+    /// The taints that are endorsed in it.
+    pub taints: Label,
+    /// The calls that it is for; none after it has ended.
+    pub reach: Vec<Reach>,
 }
 
 /// The calls of an app's tools with at most this effect.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Reach {
-    app: String,
-    effect: Effect,
-    finals: Final,
-    until: Until,
+#[derive(Clone, PartialEq, Eq)]
+pub struct Reach {
+    /// The app.
+    pub app: String,
+    /// The worst effect.
+    pub effect: Effect,
+    /// The irreversible calls among them.
+    pub finals: Final,
+    /// When it ends.
+    pub until: Until,
 }
 
 impl Reach {
@@ -169,22 +179,17 @@ impl Reach {
 }
 
 /// The endorsements of a session.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Endorsements {
-    all: Vec<Endorsement>,
-    /// The number of the first one.
-    first: u64,
+    pub(crate) all: Vec<Endorsement>,
+    /// The number of the session, which no other one has whose labels could be mixed with this one's.
+    pub(crate) session: u64,
 }
 
 /// Most endorsed texts of one session. Beyond it nothing is offered.
 const MAX_ENDORSEMENTS: usize = 64;
 
 impl Endorsements {
-    /// Begins with numbers that no other session has whose labels could be mixed with this one's.
-    pub(crate) fn number_from(&mut self, session: u64) {
-        self.first = session.saturating_mul(MAX_ENDORSEMENTS as u64);
-    }
-
     /// Whether there is room for any offer.
     pub(crate) fn has_room(&self) -> bool {
         self.all.len() + Offer::MOST <= MAX_ENDORSEMENTS
@@ -206,20 +211,31 @@ impl Endorsements {
                 finals: finals.clone(),
                 until,
             };
-            // A tool's name means one tool only within one conversation.
-            let same = |known: &&mut Endorsement| known.place == *place && known.what == what;
-            match self.all.iter_mut().find(same) {
-                Some(known) => {
-                    known.taints = known.taints.join(&offer.taints);
-                    known.reach.push(reach);
-                }
-                None => self.all.push(Endorsement {
-                    place: place.clone(),
-                    what,
-                    taints: offer.taints.clone(),
-                    reach: vec![reach],
-                }),
-            }
+            self.absorb(Endorsement {
+                number: number(self.session, place, &what),
+                place: place.clone(),
+                what,
+                taints: offer.taints.clone(),
+                reach: vec![reach],
+            });
+        }
+    }
+
+    /// Adds an endorsement to those of the session.
+    pub(crate) fn absorb(&mut self, other: Endorsement) {
+        // A tool's name means one tool only within one conversation.
+        let same =
+            |known: &&mut Endorsement| known.place == other.place && known.what == other.what;
+        if let Some(known) = self.all.iter_mut().find(same) {
+            known.taints = known.taints.join(&other.taints);
+            let new = other.reach.into_iter();
+            let new: Vec<Reach> = new.filter(|it| !known.reach.contains(it)).collect();
+            known.reach.extend(new);
+        } else if self.all.len() < MAX_ENDORSEMENTS
+            // Two texts with one number would be one text.
+            && self.all.iter().all(|known| known.number != other.number)
+        {
+            self.all.push(other);
         }
     }
 
@@ -245,13 +261,13 @@ impl Endorsements {
 
     /// Raises each limit of the rule for a call by what the user has vouched for.
     pub(crate) fn raise(&self, rule: &mut Rule, call: &Call) {
-        for (endorsement, by) in self.numbered() {
+        for endorsement in &self.all {
             let mut reach = endorsement.reach.iter();
             if !reach.any(|reach| reach.covers(call, rule)) {
                 continue;
             }
             // By the number of the endorsement, so that another text with the same taints stays above this limit.
-            let endorsed = Label::endorsed(&endorsement.taints, by);
+            let endorsed = Label::endorsed(&endorsement.taints, endorsement.number);
             rule.limit = rule.limit.join(&endorsed);
             for limit in rule.arguments.values_mut() {
                 *limit = limit.join(&endorsed);
@@ -261,21 +277,17 @@ impl Endorsements {
 
     /// Endorses in the history of a conversation of these apps what the user vouches for.
     pub(crate) fn endorse(&self, history: &mut History, place: &BTreeSet<String>) {
-        for (endorsement, by) in self.numbered() {
+        for endorsement in &self.all {
             if endorsement.place == *place && !endorsement.reach.is_empty() {
-                endorsement.mark(history, by);
+                endorsement.mark(history);
             }
         }
-    }
-
-    fn numbered(&self) -> impl Iterator<Item = (&Endorsement, u64)> {
-        self.all.iter().zip(self.first..)
     }
 }
 
 impl Endorsement {
     /// Endorses this text or this writer's text wherever it is in a history.
-    fn mark(&self, history: &mut History, by: u64) {
+    fn mark(&self, history: &mut History) {
         let mut found = BTreeSet::new();
         for (origin, pieces) in history.own_pieces() {
             let pieces = tainted(pieces, &self.taints);
@@ -291,9 +303,17 @@ impl Endorsement {
             }
         }
         if !found.is_empty() {
-            history.endorse_tcb(&Pieces(Some(found)), &self.taints, by);
+            history.endorse_tcb(&Pieces(Some(found)), &self.taints, self.number);
         }
     }
+}
+
+/// The number of an endorsement. A session's number cannot be guessed, so nobody can write two texts with one.
+fn number(session: u64, place: &BTreeSet<String>, what: &Trusted) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (session, place, what).hash(&mut hasher);
+    // That of checked forms is none.
+    hasher.finish().min(u64::MAX - 1)
 }
 
 /// The pieces that are these parts in their order, as often as they are there. Text between them is not endorsed.

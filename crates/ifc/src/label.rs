@@ -55,9 +55,6 @@ struct Endorsed {
 
 const WORD: usize = u64::BITS as usize;
 
-/// The endorsement of values by their form. No session counts so far.
-const FORM: u64 = u64::MAX;
-
 impl Default for Label {
     /// ⊥.
     fn default() -> Self {
@@ -66,6 +63,9 @@ impl Default for Label {
 }
 
 impl Label {
+    /// The number of the endorsement of values by their form. No other endorsement has it.
+    pub const FORM: u64 = u64::MAX;
+
     /// The most taints that a label can hold.
     pub(crate) const BITS: usize = 2 * WORD;
 
@@ -216,7 +216,7 @@ impl Label {
     pub fn formed(&self) -> Label {
         match self.is_top() {
             true => Label::top(),
-            false => Self::endorsed(&self.unendorsed(), FORM),
+            false => Self::endorsed(&self.unendorsed(), Self::FORM),
         }
     }
 
@@ -229,7 +229,10 @@ impl Label {
     /// The taints of this label that it has by a checked form alone, as plain taints.
     #[must_use]
     pub fn formed_taints(&self) -> Label {
-        self.endorsements().get(&FORM).cloned().unwrap_or_default()
+        self.endorsements()
+            .get(&Self::FORM)
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// The label without what the user has vouched for: its plain taints, and those that it has by a checked form.
@@ -262,7 +265,9 @@ impl Label {
         Self::of_parts(plain, by.collect())
     }
 
-    fn endorsements(&self) -> &BTreeMap<u64, Label> {
+    /// The endorsed taints by the number of their endorsement. That of a checked form is [`Label::FORM`].
+    #[must_use]
+    pub fn endorsements(&self) -> &BTreeMap<u64, Label> {
         static NONE: BTreeMap<u64, Label> = BTreeMap::new();
         match &self.0 {
             Repr::Endorsed(endorsed) => &endorsed.by,

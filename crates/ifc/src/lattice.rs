@@ -245,6 +245,20 @@ impl Lattice {
             .filter_map(|name| Some((name.as_str(), self.names.get(name).cloned()?)))
     }
 
+    /// The label of the taint of this name alone, without those below it in a chain.
+    #[must_use]
+    pub fn taint(&self, name: &str) -> Option<Label> {
+        let number = self.taints.iter().position(|own| own == name)?;
+        Some(Label::of(Taint(u8::try_from(number).ok()?)))
+    }
+
+    /// The names of a label's taints, one by one, endorsed or not; `None` for ⊤ and for taints of another lattice.
+    #[must_use]
+    pub fn taint_names(&self, label: &Label) -> Option<Vec<&str>> {
+        let name = |taint: Taint| self.taints.get(taint.index()).map(String::as_str);
+        label.taints()?.map(name).collect()
+    }
+
     /// Every label name of this lattice, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.keys().map(String::as_str)

@@ -1,6 +1,7 @@
 //! The ledger of effects: which calls were permitted, and what is known of each.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -25,49 +26,150 @@ impl Ran {
     }
 }
 
-const PERMITTED: u8 = 0;
-const SPENT: u8 = 1;
-const ANSWERED: u8 = 2;
-const VOID: u8 = 3;
-const FAILED: u8 = 4;
+/// The state of a permitted call. Each process that knows the call may know a later one; of two, the greater counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CallState {
+    /// Its permit is in the hands of a request, unspent.
+    Permitted,
+    /// Its permit waits for another front, which may redeem it at any moment.
+    Left,
+    /// Its permit was dropped or taken back unspent: the call has not run.
+    Void,
+    /// Its permit was spent, and no answer has come.
+    Spent,
+    /// It was answered with a result.
+    Answered,
+    /// It was answered with an error.
+    Failed,
+}
+
+impl CallState {
+    /// All of them, in their order.
+    pub const ALL: [Self; 6] = [
+        Self::Permitted,
+        Self::Left,
+        Self::Void,
+        Self::Spent,
+        Self::Answered,
+        Self::Failed,
+    ];
+
+    /// `permitted`, `left`, `void`, `spent`, `answered` or `failed`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Permitted => "permitted",
+            Self::Left => "left",
+            Self::Void => "void",
+            Self::Spent => "spent",
+            Self::Answered => "answered",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// The state with this number.
+    fn of(number: u8) -> Self {
+        // Nothing else writes the number. An unknown state is that of a call that may have run.
+        let state = Self::ALL.get(usize::from(number));
+        state.copied().unwrap_or(Self::Spent)
+    }
+}
+
+/// Names a permitted call in the ledgers of all processes that share its conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ReceiptId {
+    /// Of the ledger that it was entered in ([`Monitor::with_seed`](crate::Monitor::with_seed)).
+    pub seed: u64,
+    /// Counts the entries of that ledger.
+    pub number: u64,
+}
 
 /// The state of one permitted call, shared by its permit, the ledger and the code that waits for it.
 #[derive(Debug, Clone)]
-pub struct Receipt(Arc<AtomicU8>);
+pub struct Receipt(Arc<Known>);
+
+#[derive(Debug)]
+struct Known {
+    id: ReceiptId,
+    state: AtomicU8,
+}
 
 impl Receipt {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(AtomicU8::new(PERMITTED)))
+    /// A receipt of a call whose permit is unspent.
+    pub(crate) fn new(id: ReceiptId) -> Self {
+        Self::restored(id, CallState::Permitted)
+    }
+
+    /// The receipt of a call that another process has permitted.
+    pub(crate) fn restored(id: ReceiptId, state: CallState) -> Self {
+        let state = AtomicU8::new(state as u8);
+        Self(Arc::new(Known { id, state }))
+    }
+
+    /// The name of the call.
+    #[must_use]
+    pub fn id(&self) -> ReceiptId {
+        self.0.id
+    }
+
+    /// What is known of the call.
+    #[must_use]
+    pub fn state(&self) -> CallState {
+        CallState::of(self.0.state.load(Ordering::Acquire))
     }
 
     /// The state of the call; `None` if its permit was dropped unspent. An unspent permit may be spent at any moment,
     /// so its call is [`Ran::Unknown`].
     #[must_use]
     pub fn ran(&self) -> Option<Ran> {
-        match self.0.load(Ordering::Acquire) {
-            VOID => None,
-            ANSWERED | FAILED => Some(Ran::Answered),
-            _ => Some(Ran::Unknown),
+        match self.state() {
+            CallState::Void => None,
+            CallState::Answered | CallState::Failed => Some(Ran::Answered),
+            CallState::Permitted | CallState::Left | CallState::Spent => Some(Ran::Unknown),
         }
     }
 
     /// The call was answered with a result. This has no effect on a call that was not sent.
     pub fn answered(&self) {
-        self.change(SPENT, ANSWERED);
+        self.change(CallState::Spent, CallState::Answered);
     }
 
     /// The call was answered with an error. This has no effect on a call that was not sent.
     pub fn failed(&self) {
-        self.change(SPENT, FAILED);
+        self.change(CallState::Spent, CallState::Failed);
+    }
+
+    /// The call was sent: another front has redeemed the permit that was [left](crate::Permit::leave), or another process has
+    /// released it. This has no effect on a call that has not run.
+    pub fn sent(&self) {
+        self.change(CallState::Permitted, CallState::Spent);
+        self.change(CallState::Left, CallState::Spent);
+    }
+
+    /// The permit was left and is taken back: the call has not run and cannot run any more. Trusted: the permit must be gone
+    /// from where it was left, and not because the other front has redeemed it.
+    pub fn withdrawn_tcb(&self) {
+        self.change(CallState::Permitted, CallState::Void);
+        self.change(CallState::Left, CallState::Void);
     }
 
     pub(crate) fn spent(&self) {
-        self.change(PERMITTED, SPENT);
+        self.change(CallState::Permitted, CallState::Spent);
     }
 
-    fn change(&self, from: u8, to: u8) {
+    pub(crate) fn left(&self) {
+        self.change(CallState::Permitted, CallState::Left);
+    }
+
+    /// Another process knows this of the call.
+    fn raise(&self, state: CallState) {
+        self.0.state.fetch_max(state as u8, Ordering::AcqRel);
+    }
+
+    fn change(&self, from: CallState, to: CallState) {
         // Another state than `from` stays as it is.
-        let _ = (self.0).compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+        let (from, to) = (from as u8, to as u8);
+        let state = &self.0.state;
+        let _ = state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
     }
 }
 
@@ -77,7 +179,7 @@ pub(crate) struct Stub(pub(crate) Receipt);
 
 impl Drop for Stub {
     fn drop(&mut self) {
-        self.0.change(PERMITTED, VOID);
+        self.0.change(CallState::Permitted, CallState::Void);
     }
 }
 
@@ -126,8 +228,11 @@ impl PermittedCall {
             tool: call.tool.clone(),
             arguments: names.collect(),
         };
-        let state = if succeeded { ANSWERED } else { FAILED };
-        let receipt = Receipt(Arc::new(AtomicU8::new(state)));
+        let state = match succeeded {
+            true => CallState::Answered,
+            false => CallState::Failed,
+        };
+        let receipt = Receipt::restored(ReceiptId::default(), state);
         Self::new(call, &counts, call.label.clone(), receipt)
     }
 
@@ -166,8 +271,53 @@ impl PermittedCall {
     /// Whether it was answered with a result that is no error.
     #[must_use]
     pub fn succeeded(&self) -> bool {
-        self.receipt.0.load(Ordering::Acquire) == ANSWERED
+        self.receipt.state() == CallState::Answered
     }
+}
+
+/// What a ledger knows, as data.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LedgerState {
+    /// The irreversible calls, oldest first.
+    pub calls: Vec<EnteredCall>,
+    /// The calls that rules for other calls depend on, oldest first.
+    pub counted: Vec<CountedCall>,
+    /// Whether there were more of those than are kept.
+    pub is_full: bool,
+}
+
+/// An irreversible call of a ledger. `Debug` does not show its arguments.
+#[derive(Clone, PartialEq, Eq)]
+pub struct EnteredCall {
+    /// Its name.
+    pub id: ReceiptId,
+    /// App, tool and arguments as their rule compares them. Calls with one key are the same.
+    pub key: String,
+    /// What is known of it.
+    pub state: CallState,
+}
+
+impl fmt::Debug for EnteredCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EnteredCall({:?}, {:?})", self.id, self.state)
+    }
+}
+
+/// A counted call of a ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CountedCall {
+    /// Its name.
+    pub id: ReceiptId,
+    /// What is known of it.
+    pub state: CallState,
+    /// The app that has the tool.
+    pub app: String,
+    /// The name of the tool in the rules.
+    pub tool: String,
+    /// The arguments that are compared or added up.
+    pub arguments: Vec<(String, Labeled)>,
+    /// The label of its control part and of these arguments.
+    pub label: Label,
 }
 
 /// The counted calls of a session, oldest first.
@@ -192,6 +342,10 @@ impl From<Vec<PermittedCall>> for PastCalls {
 /// A step that is re-run below the label of a payment does not see the payment, and would make it once more.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
+    /// Of the ids of its own entries, the others being those of other processes.
+    pub(crate) seed: u64,
+    /// How many entries of its own it has had.
+    entered: u64,
     /// Oldest first.
     calls: VecDeque<(Key, Receipt)>,
     /// The calls that rules for other calls depend on, irreversible or not.
@@ -232,5 +386,103 @@ impl Ledger {
             self.calls.pop_front();
         }
         self.calls.push_back((key, receipt.clone()));
+    }
+
+    /// A receipt for a call that is about to be entered or counted.
+    pub(crate) fn receipt(&mut self) -> Receipt {
+        self.entered += 1;
+        Receipt::new(ReceiptId {
+            seed: self.seed,
+            number: self.entered,
+        })
+    }
+
+    /// The receipt of an entered or counted call.
+    pub(crate) fn find_receipt(&self, id: ReceiptId) -> Option<Receipt> {
+        let mut all = self.receipts();
+        all.find(|receipt| receipt.id() == id).cloned()
+    }
+
+    fn receipts(&self) -> impl Iterator<Item = &Receipt> {
+        let counted = self.counted.calls.iter().map(|call| &call.receipt);
+        self.calls.iter().map(|(_, receipt)| receipt).chain(counted)
+    }
+
+    pub(crate) fn state(&self) -> LedgerState {
+        let calls = self.calls.iter().map(|(key, receipt)| EnteredCall {
+            id: receipt.id(),
+            key: key.0.clone(),
+            state: receipt.state(),
+        });
+        let counted = self.counted.calls.iter().map(|call| CountedCall {
+            id: call.receipt.id(),
+            state: call.receipt.state(),
+            app: call.app.clone(),
+            tool: call.tool.clone(),
+            arguments: call.arguments.clone(),
+            label: call.label.clone(),
+        });
+        LedgerState {
+            calls: calls.collect(),
+            counted: counted.collect(),
+            is_full: self.counted.is_full,
+        }
+    }
+
+    /// Adds what another process knows. Returns the calls of this ledger whose permits are unspent and whose decision
+    /// would be another one now: an equal call is new, or they are counted and a counted one is.
+    pub(crate) fn absorb(&mut self, other: LedgerState) -> BTreeSet<ReceiptId> {
+        let seed = self.seed;
+        let is_open = move |receipt: &&Receipt| {
+            receipt.id().seed == seed && receipt.state() == CallState::Permitted
+        };
+        let mut known: BTreeMap<ReceiptId, Receipt> = self
+            .receipts()
+            .map(|receipt| (receipt.id(), receipt.clone()))
+            .collect();
+        let counted = self.counted.calls.iter().map(|call| &call.receipt);
+        let counted: Vec<ReceiptId> = counted.filter(is_open).map(Receipt::id).collect();
+        let mut late = BTreeSet::new();
+        for EnteredCall { id, key, state } in other.calls {
+            let key = Key(key);
+            if let Some(receipt) = known.get(&id) {
+                receipt.raise(state);
+                continue;
+            }
+            let receipt = Receipt::restored(id, state);
+            known.insert(id, receipt.clone());
+            if receipt.ran().is_some() {
+                let equal = self.calls.iter().filter(|(own, _)| *own == key);
+                let open = equal.map(|(_, receipt)| receipt).filter(is_open);
+                late.extend(open.map(Receipt::id));
+            }
+            self.enter(key, &receipt);
+        }
+        let is_counted = |id| self.counted.calls.iter().any(|it| it.receipt.id() == id);
+        let (old, news): (Vec<_>, Vec<_>) =
+            (other.counted.into_iter()).partition(|call| is_counted(call.id));
+        for call in old {
+            known.get(&call.id).inspect(|it| it.raise(call.state));
+        }
+        for call in news {
+            // An irreversible one was entered as well, and has one receipt.
+            let receipt = known.remove(&call.id);
+            let receipt = receipt.unwrap_or_else(|| Receipt::restored(call.id, call.state));
+            if receipt.ran().is_some() {
+                late.extend(&counted);
+            }
+            self.count(PermittedCall {
+                app: call.app,
+                tool: call.tool,
+                arguments: call.arguments,
+                label: call.label,
+                receipt,
+            });
+        }
+        if other.is_full && !self.counted.is_full {
+            self.counted.is_full = true;
+            late.extend(counted);
+        }
+        late
     }
 }

@@ -1,6 +1,7 @@
 //! The reference monitor: the one place that decides (RTBAS Algorithm 4, lines 7 to 11).
 
-mod session;
+pub(crate) mod session;
+pub(crate) mod snapshot;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -47,10 +48,11 @@ impl Monitor {
     }
 
     /// The same for one of several sessions whose labels are stored together. The number of the session keeps its
-    /// endorsements apart from those of the others.
+    /// endorsements apart from those of the others. Processes that share a session give it one number, which is not to be
+    /// guessed.
     #[must_use]
     pub fn with_trust_in(self, lattice: &Lattice, session: u64) -> Self {
-        self.state().endorsements.number_from(session);
+        self.state().endorsements.session = session;
         let integrity = lattice.whole(Dimension::Integrity);
         Self { integrity, ..self }
     }
@@ -60,6 +62,13 @@ impl Monitor {
     #[must_use]
     pub fn with_ledger_of(self, other: &Self) -> Self {
         self.state().ledger = Arc::clone(&other.state().ledger);
+        self
+    }
+
+    /// The same with a ledger whose entries are told from those of other processes by this number, which must be random.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        self.state().ledger().seed = seed;
         self
     }
 
@@ -482,10 +491,8 @@ impl Monitor {
     /// A turn begins: the answers of the turn before are forgotten, and so is the trust that was given for its task.
     pub fn begin_turn(&self) {
         let mut state = self.state();
-        state.refusals.clear();
-        state.allowed.clear();
-        state.grants.retain(|grant| grant.at_hosts.is_none());
-        state.endorsements.begin_task();
+        state.turn += 1;
+        state.begin_turn();
     }
 
     /// Adds calls that the user has refused in this turn, from a stored conversation.

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::bounds::has_free_text;
 use crate::host::by_hosts;
 use crate::json::{write_object, write_string};
-use crate::ledger::{Ran, Receipt, Stub};
+use crate::ledger::{Ran, Receipt, ReceiptId, Stub};
 use crate::policy::Scope;
 use crate::sink::Target;
 use crate::trusted::Extent;
@@ -226,6 +226,24 @@ impl<F: Flow> Permit<F> {
 }
 
 impl Permit<Call> {
+    /// Leaves the permit for another front, which may redeem it at any moment. Until it is known what became of it, the call
+    /// counts as one that may have run.
+    pub fn leave(self) -> Receipt {
+        self.stub.0.left();
+        self.receipt()
+    }
+
+    /// The permit that another front has left. Trusted: it must have left one for this very call, and it must be gone from
+    /// there.
+    pub fn redeemed_tcb(call: Call, basis: Basis, id: ReceiptId) -> Self {
+        Self {
+            flow: call,
+            basis,
+            approval: None,
+            stub: Stub(Receipt::new(id)),
+        }
+    }
+
     /// The call that may run.
     pub fn call(&self) -> &Call {
         &self.flow

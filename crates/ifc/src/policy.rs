@@ -190,7 +190,7 @@ impl Rule {
 
 /// The part of a flow that a grant covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub enum Scope {
     /// The control part of a call and all of its arguments; all of any other flow.
     Whole,
     /// One data argument.

@@ -189,15 +189,22 @@ impl Sink<'_> {
 
 /// Where a sink leads, and in whose name. A yes for longer than once covers one target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Target {
+pub enum Target {
+    /// A tool of an app.
     Tool(String, String),
+    /// The user, in a conversation of these apps.
     User(BTreeSet<String>),
+    /// An active address, in a conversation of these apps.
     Address(BTreeSet<String>),
+    /// A provider.
     Provider(String),
+    /// A destination of an app, and its port.
     Host(String, String, u16),
     /// A registrable domain, for an app.
     Domain(String, String),
+    /// The memory of a conversation of these apps.
     Memory(BTreeSet<String>),
+    /// A message between apps, or a call because of one.
     Collaboration(Collaboration),
     /// A tool, called by its app's model in this collaboration.
     Served(Box<Collaboration>, String),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The source of a region's text. [`FromStr`] reads exactly the words of `Display`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Source {
     /// The system message.
     System,

@@ -15,8 +15,8 @@ pub(crate) enum Extent {
 }
 
 /// What the user vouches for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Trusted {
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum Trusted {
     /// These parts of a text of this source, in this order; a value is one part.
     Parts(Source, Vec<String>),
     /// All text of a writer.
@@ -25,14 +25,17 @@ pub(crate) enum Trusted {
 
 /// The irreversible calls that trust covers. The question names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Final {
+pub enum Final {
     /// Calls of this tool with these control arguments, by value.
     Same(String, Labeled),
     /// Calls whose control arguments have only values that stand in these texts, which the user has read or written, and
     /// the flags of the call that was shown. A call without values is covered only if it is of the same tool.
     Named {
+        /// The tool.
         tool: String,
+        /// The flags.
         flags: Vec<String>,
+        /// The texts.
         texts: Vec<Labeled>,
     },
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::endorse::Endorsements;
 use crate::host::by_hosts;
-use crate::ledger::{Key, Ledger, Ran, Receipt, Stub};
+use crate::ledger::{Key, Ledger, Ran, Receipt, ReceiptId, Stub};
 use crate::policy::Scope;
 use crate::sink::Target;
 use crate::{
@@ -18,6 +18,8 @@ pub(super) struct State {
     pub(super) grants: Vec<Grant>,
     /// Calls that the user has refused in this turn.
     pub(super) refusals: Vec<Call>,
+    /// Counts the turns. Of two states, that of the later turn has the answers that count.
+    pub(super) turn: u64,
     pub(super) endorsements: Endorsements,
     /// Calls that the user has allowed once in this turn.
     pub(super) allowed: Vec<Allowed>,
@@ -26,12 +28,16 @@ pub(super) struct State {
 }
 
 /// "Yes, for the session": one target or an argument of it, and the taints that the question showed.
-pub(super) struct Grant {
-    pub(super) target: Target,
-    pub(super) scope: Scope,
-    pub(super) taints: Label,
+#[derive(Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// Where a flow leads that it covers.
+    pub target: Target,
+    /// What of the flow it covers.
+    pub scope: Scope,
+    /// The taints that it covers.
+    pub taints: Label,
     /// For this turn alone: the control arguments, with the host in the place of each URL.
-    pub(super) at_hosts: Option<String>,
+    pub at_hosts: Option<String>,
 }
 
 impl Grant {
@@ -47,10 +53,14 @@ impl Grant {
 }
 
 /// A call that the user has allowed once, and what the question showed.
-pub(super) struct Allowed {
-    call: Call,
-    excess: Label,
-    texts: Vec<Labeled>,
+#[derive(Clone, PartialEq, Eq)]
+pub struct Allowed {
+    /// The call.
+    pub call: Call,
+    /// The taints beyond its limits.
+    pub excess: Label,
+    /// The texts of the causes.
+    pub texts: Vec<Labeled>,
 }
 
 impl Allowed {
@@ -177,6 +187,14 @@ impl State {
         }
     }
 
+    /// The answers of the turn before are forgotten, and so is the trust that was given for its task.
+    pub(super) fn begin_turn(&mut self) {
+        self.refusals.clear();
+        self.allowed.clear();
+        self.grants.retain(|grant| grant.at_hosts.is_none());
+        self.endorsements.begin_task();
+    }
+
     /// Adds refusals.
     pub(super) fn recall(&mut self, refused: impl IntoIterator<Item = Call>) {
         let room = MAX_REFUSALS.saturating_sub(self.refusals.len());
@@ -242,8 +260,9 @@ pub(super) fn permit<F: Flow>(
     basis: Basis,
     approval: Option<Box<Approval>>,
 ) -> Permit<F> {
-    let stub = Stub(Receipt::new());
+    let mut stub = Stub(Receipt::new(ReceiptId::default()));
     if let Some(Entry { mut ledger, key }) = entry {
+        stub = Stub(ledger.receipt());
         if let Some(key) = key {
             ledger.enter(key, &stub.0);
         }

@@ -406,7 +406,7 @@ fn a_sink_is_one_of_ours_and_its_permit_is_for_it_alone() {
         "receipt_made",
         frame,
         honest,
-        "receipt = Receipt::new()",
+        "receipt = Receipt::new(receipt.id())",
         "E0624",
     );
 }

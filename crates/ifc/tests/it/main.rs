@@ -27,5 +27,6 @@ mod purity;
 mod redactor;
 mod relabel;
 mod shown;
+mod snapshot;
 mod tcb;
 mod trust;

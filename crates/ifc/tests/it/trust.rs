@@ -40,11 +40,11 @@ impl Policy for Rules {
     }
 }
 
-fn place() -> BTreeSet<String> {
+pub(crate) fn place() -> BTreeSet<String> {
     BTreeSet::from(["mail".to_owned()])
 }
 
-fn call(app: &str, tool: &str, label: &Label) -> Call {
+pub(crate) fn call(app: &str, tool: &str, label: &Label) -> Call {
     Call {
         app: app.to_owned(),
         tool: tool.to_owned(),
@@ -54,7 +54,7 @@ fn call(app: &str, tool: &str, label: &Label) -> Call {
 }
 
 /// A history in which a tool has returned a text under a label.
-fn read(tool: &str, text: &str, label: &Label) -> History {
+pub(crate) fn read(tool: &str, text: &str, label: &Label) -> History {
     let mut history = History::default();
     let (bottom, nothing) = (Label::bottom(), Labeled::trusted_tcb(""));
     let asked = [(tool.to_owned(), Labeled::trusted_tcb("{}"))];
@@ -63,7 +63,7 @@ fn read(tool: &str, text: &str, label: &Label) -> History {
     history
 }
 
-fn ask(monitor: &Monitor, history: &History, call: Call) -> Question {
+pub(crate) fn ask(monitor: &Monitor, history: &History, call: Call) -> Question {
     match monitor.decide(&Rules, history, call) {
         Decision::Ask(question) => question,
         other => panic!("no question but {other:?}"),
@@ -71,7 +71,7 @@ fn ask(monitor: &Monitor, history: &History, call: Call) -> Question {
 }
 
 /// A session in which the user has trusted Alice's mail, and the mail.
-fn trusted(tool: &str, until: Until) -> (Monitor, History) {
+pub(crate) fn trusted(tool: &str, until: Until) -> (Monitor, History) {
     let monitor = Monitor::new().with_trust(&lattice());
     let mut history = read("inbox", "from Alice", &label("untrusted"));
     let question = ask(&monitor, &history, call("mail", tool, &history.label()));
@@ -86,7 +86,7 @@ fn trusted(tool: &str, until: Until) -> (Monitor, History) {
     (monitor, history)
 }
 
-fn allowed(monitor: &Monitor, history: &History, call: Call) -> bool {
+pub(crate) fn allowed(monitor: &Monitor, history: &History, call: Call) -> bool {
     match monitor.decide(&Rules, history, call) {
         Decision::Allow(permit) => {
             assert_eq!(permit.basis(), &Basis::UserTrust);

@@ -1,0 +1,94 @@
+//! What a monitor holds, as data, so that other processes and a restart know it.
+
+use std::collections::BTreeSet;
+
+use super::Monitor;
+use super::session::{Allowed, Grant, State};
+use crate::endorse::Endorsement;
+use crate::ledger::{LedgerState, Receipt, ReceiptId};
+use crate::{Call, Until};
+
+/// What a monitor holds. Of two of one session the union counts, in which a call has the later of both states. Of the
+/// answers for a turn alone, those of the later turn count.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct MonitorState {
+    /// The number of the turn.
+    pub turn: u64,
+    /// What the user has allowed for longer than once.
+    pub grants: Vec<Grant>,
+    /// The calls that the user has refused in this turn.
+    pub refusals: Vec<Call>,
+    /// The calls that the user has allowed once in this turn.
+    pub allowed: Vec<Allowed>,
+    /// What the user vouches for.
+    pub trust: Vec<Endorsement>,
+    /// The calls that were permitted.
+    pub ledger: LedgerState,
+}
+
+impl Monitor {
+    /// What this monitor holds now.
+    #[must_use]
+    pub fn snapshot(&self) -> MonitorState {
+        let state = self.state();
+        let ledger = state.ledger().state();
+        MonitorState {
+            turn: state.turn,
+            grants: state.grants.clone(),
+            refusals: state.refusals.clone(),
+            allowed: state.allowed.clone(),
+            trust: state.endorsements.all.clone(),
+            ledger,
+        }
+    }
+
+    /// Takes over what another process knows of this session. Trusted: it must come from a monitor of this session.
+    ///
+    /// Returns the calls that this process has permitted, that were not sent, and that would not be permitted now without
+    /// a question: another process has permitted an equal call, or a call on which their rules depend.
+    pub fn absorb_tcb(&self, other: MonitorState) -> BTreeSet<ReceiptId> {
+        let mut state = self.state();
+        let late = state.ledger().absorb(other.ledger);
+        let is_later = other.turn > state.turn;
+        if is_later {
+            state.turn = other.turn;
+            state.begin_turn();
+        }
+        let same_turn = other.turn == state.turn;
+        for grant in other.grants {
+            if (same_turn || grant.at_hosts.is_none()) && !state.grants.contains(&grant) {
+                state.grant(grant);
+            }
+        }
+        for mut endorsement in other.trust {
+            let reach = &mut endorsement.reach;
+            reach.retain(|reach| same_turn || reach.until == Until::Session);
+            state.endorsements.absorb(endorsement);
+        }
+        if same_turn {
+            state.absorb_turn(other.refusals, other.allowed);
+        }
+        late
+    }
+
+    /// The receipt of a call that was entered in the ledger, by whatever process.
+    #[must_use]
+    pub fn receipt(&self, id: ReceiptId) -> Option<Receipt> {
+        self.state().ledger().find_receipt(id)
+    }
+}
+
+impl State {
+    fn absorb_turn(&mut self, refusals: Vec<Call>, allowed: Vec<Allowed>) {
+        for call in refusals {
+            if !self.refusals.contains(&call) {
+                self.recall([call]);
+            }
+        }
+        for call in allowed {
+            if !self.allowed.contains(&call) {
+                self.allow(Some(call));
+            }
+        }
+    }
+}
