@@ -7,6 +7,7 @@
 pub mod access;
 mod api;
 mod asked;
+pub mod audit;
 mod consult;
 mod conversation;
 pub mod desk;

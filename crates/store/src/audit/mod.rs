@@ -149,6 +149,14 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
+/// What entries behind this number are greater than. No writer leaves an entry that is not behind 0; all are behind it.
+fn behind(number: u64) -> i64 {
+    match number {
+        0 => i64::MIN,
+        number => signed(number),
+    }
+}
+
 /// A number of the databases. A negative one, which no writer leaves, is out of any order.
 fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    AUDIT_PAGE, AuditBatch, AuditChain, AuditEntry, AuditError, AuditLog, AuditPlace, signed,
-    unsigned,
+    AUDIT_PAGE, AuditBatch, AuditChain, AuditEntry, AuditError, AuditLog, AuditPlace, behind,
+    signed, unsigned,
 };
 use crate::postgres::{PgStop, Postgres};
 use crate::{ChainId, StateError, Time};
@@ -142,7 +142,7 @@ impl AuditLog for PostgresAudit {
         let work = |pool| async move {
             let select = sqlx::query_as::<_, EntryRow>(ENTRIES)
                 .bind(id.as_bytes().as_slice())
-                .bind(signed(after))
+                .bind(behind(after))
                 .bind(AUDIT_PAGE as i64);
             Ok::<_, Failed>(select.fetch_all(&pool).await?)
         };

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
-    AUDIT_PAGE, AuditBatch, AuditChain, AuditEntry, AuditError, AuditLog, AuditPlace, signed,
-    unsigned,
+    AUDIT_PAGE, AuditBatch, AuditChain, AuditEntry, AuditError, AuditLog, AuditPlace, behind,
+    signed, unsigned,
 };
 use crate::database::{Database, Schema, Stop};
 use crate::{ChainId, Time};
@@ -75,7 +75,7 @@ impl AuditLog for SqliteAudit {
         self.read_in_background(move |connection| {
             let sql = "SELECT number, at, entry FROM audit_entry WHERE chain = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
             let mut select = connection.prepare_cached(sql)?;
-            let parameters = params![id.as_bytes(), signed(after), AUDIT_PAGE as i64];
+            let parameters = params![id.as_bytes(), behind(after), AUDIT_PAGE as i64];
             let entries = select.query_map(parameters, |row| entry(row, 0))?;
             Ok(entries.collect::<Result<_, _>>()?)
         })

@@ -1,0 +1,99 @@
+//! The keys of the audit log, which are derived from the secret of the deployment.
+
+use std::fmt;
+
+use ring::hmac;
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+
+/// Bytes of the shortest secret that keys are derived from.
+const SHORTEST: usize = 16;
+
+/// Why there are no keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// It could be guessed.
+    #[error("the secret of the deployment has fewer than {SHORTEST} bytes")]
+    Short,
+    /// The library refused it.
+    #[error("no key can be made from the secret of the deployment")]
+    Refused,
+}
+
+/// Signs heads, and makes the digests of contents.
+///
+/// The digests are keyed: a reader of the log without the secret of the deployment cannot check a guess of a short argument.
+pub struct AuditKeys {
+    pair: Ed25519KeyPair,
+    digests: hmac::Key,
+}
+
+impl AuditKeys {
+    /// The keys of this secret. Every process with the same secret has the same ones.
+    ///
+    /// # Errors
+    /// The secret is too short.
+    pub fn new(secret: &[u8]) -> Result<Self, KeyError> {
+        if secret.len() < SHORTEST {
+            return Err(KeyError::Short);
+        }
+        let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
+        let derived = |what: &str| hmac::sign(&secret, what.as_bytes());
+        let seed = derived("sluice audit, signature of heads");
+        let pair = Ed25519KeyPair::from_seed_unchecked(seed.as_ref());
+        let digests = derived("sluice audit, digests of contents");
+        Ok(Self {
+            pair: pair.map_err(|_| KeyError::Refused)?,
+            digests: hmac::Key::new(hmac::HMAC_SHA256, digests.as_ref()),
+        })
+    }
+
+    /// The public key in hexadecimal digits: what [`verify`](super::verify()) takes.
+    pub fn public(&self) -> String {
+        hex(self.pair.public_key().as_ref())
+    }
+
+    /// The digest of a content.
+    pub fn digest(&self, content: &str) -> String {
+        hex(hmac::sign(&self.digests, content.as_bytes()).as_ref())
+    }
+
+    pub(super) fn sign(&self, statement: &str) -> String {
+        hex(self.pair.sign(statement.as_bytes()).as_ref())
+    }
+}
+
+impl fmt::Debug for AuditKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AuditKeys({})", self.public())
+    }
+}
+
+/// Whether this key has signed this statement. Keys and signatures are lowercase hexadecimal digits, so that each has one form.
+pub(super) fn is_signed(key: &str, statement: &str, signature: &str) -> bool {
+    let (Some(key), Some(signature)) = (bytes(key), bytes(signature)) else {
+        return false;
+    };
+    let key = UnparsedPublicKey::new(&ED25519, key);
+    key.verify(statement.as_bytes(), &signature).is_ok()
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn bytes(digits: &str) -> Option<Vec<u8>> {
+    let pairs = digits.as_bytes().chunks(2).map(|pair| {
+        let digit = |at: usize| match pair.get(at)? {
+            digit @ b'0'..=b'9' => Some(digit - b'0'),
+            digit @ b'a'..=b'f' => Some(digit - b'a' + 10),
+            _ => None,
+        };
+        Some(digit(0)? << 4 | digit(1)?)
+    });
+    pairs.collect()
+}
