@@ -187,6 +187,16 @@ pub enum Denial {
     NotKept(String),
 }
 
+impl Denial {
+    /// The rule that denies, where it is one.
+    pub fn rule(&self) -> Option<&str> {
+        match self {
+            Self::Refused { rule } | Self::Exceeded { rule, .. } => Some(rule),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -25,6 +25,7 @@ use crate::consult::{random, screen};
 use crate::front::{Driven, Front};
 use crate::mediate::Mediation;
 use crate::parts::Parts;
+use crate::sink::Work;
 use crate::spoke::Spoke;
 use hub::question::QuestionView;
 
@@ -90,7 +91,9 @@ impl<'a, F: Front> Driver<'a, F> {
     /// An event could not be recorded, or driver and machine disagree.
     pub(crate) async fn turn(mut self) -> Result<Ended, F::Error> {
         loop {
+            let begun = std::time::Instant::now();
             let need = self.driven.agent.poll();
+            self.driven.parts.sinks.took(Work::Check, begun);
             // First the record of what was decided, then the act.
             self.driven.flush().await?;
             match need {
@@ -129,7 +132,9 @@ impl<'a, F: Front> Driver<'a, F> {
         match need {
             Need::Screen => {
                 let options = self.driven.front.aside();
+                let begun = std::time::Instant::now();
                 let (screened, cost) = screen(self.driven.parts, &options, self.driven.agent).await;
+                self.driven.parts.sinks.took(Work::Screening, begun);
                 // A model was asked: that is on record before anything is made of what it said.
                 if let Some(cost) = cost {
                     self.driven.record(cost).await?;

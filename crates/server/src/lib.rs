@@ -26,6 +26,7 @@ pub mod service;
 mod session;
 mod sink;
 mod spoke;
+pub mod telemetry;
 mod trace_file;
 mod user;
 
@@ -40,7 +41,7 @@ pub use program::{Change, Ended, Program, ProgramSetup, Streams};
 pub use session::{
     AppSetup, Choice, ChosenFor, Selections, Session, SessionError, SessionSetup, ToolCheck,
 };
-pub use sink::{At, Began, EventSink, Sinks, TraceContext};
+pub use sink::{At, Began, EventSink, Sinks, TraceContext, Work};
 pub use spoke::{Executed, Mediator, Spoke, SpokeError, SpokeSetup};
 pub use trace_file::{Rotation, TraceError, TraceFile, TracePart};
 pub use user::{FormAnswer, FormView, Selection, SelectionView, ServingView, User};

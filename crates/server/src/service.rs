@@ -35,6 +35,7 @@ use crate::desk::Desk;
 use crate::desk::page::PageRoutes;
 use crate::gateway::Routes;
 use crate::proxy::ProxyRoutes;
+use crate::telemetry::Metrics;
 
 /// Where the page of the desk is found, at any name of the service.
 pub const DESK: &str = "/sluice/desk";
@@ -165,6 +166,7 @@ pub struct ServiceSetup {
 pub struct Service {
     listener: Listener,
     shared: Arc<Shared>,
+    metrics: Option<Arc<Metrics>>,
 }
 
 struct Shared {
@@ -204,7 +206,18 @@ impl Service {
             drain: setup.drain,
             stopping: setup.stopping,
         });
-        Self { listener, shared }
+        Self {
+            listener,
+            shared,
+            metrics: None,
+        }
+    }
+
+    /// Counts and times its requests in these metrics.
+    #[must_use]
+    pub fn measured(mut self, metrics: Arc<Metrics>) -> Self {
+        self.metrics = Some(metrics);
+        self
     }
 
     /// Replaces its fronts.
@@ -215,8 +228,16 @@ impl Service {
     /// Serves until `shutdown` is ready. Then requests that begin are refused with 503, and those under way go on until they
     /// are over or the time is up; what is left is answered with 503.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let Self { listener, shared } = self;
+        let Self {
+            listener,
+            shared,
+            metrics,
+        } = self;
         let router = Router::new().fallback(pass).with_state(Arc::clone(&shared));
+        let router = match metrics {
+            Some(metrics) => metrics.watch(router),
+            None => router,
+        };
         let ending = async {
             shutdown.await;
             shared.stopping.0.send_replace(Phase::Draining);

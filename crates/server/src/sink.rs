@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use hub::trace::Event;
@@ -59,6 +60,15 @@ pub struct Began<'a> {
     pub parent: Option<TraceContext>,
 }
 
+/// What time is spent on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Decisions on the calls of a step, and making the prompt of the next one.
+    Check,
+    /// A dependency screening, with the model that it asks.
+    Screening,
+}
+
 /// Watches what happens. It decides nothing, and may refuse that anything is done by [`EventSink::written`].
 #[async_trait]
 pub trait EventSink: Send + Sync {
@@ -70,6 +80,9 @@ pub trait EventSink: Send + Sync {
 
     /// A request is over. An error has a word of a fixed list, such as a status of HTTP.
     fn ended(&self, _at: &At<'_>, _outcome: Result<(), &str>) {}
+
+    /// Time was spent.
+    fn took(&self, _work: Work, _time: Duration) {}
 
     /// The span of the request, which the upstream's spans belong to.
     fn context(&self, _request: u64) -> Option<TraceContext> {
@@ -114,6 +127,12 @@ impl Sinks {
             sink.written().await?;
         }
         Ok(())
+    }
+
+    /// Says how long something took that began then.
+    pub(crate) fn took(&self, work: Work, begun: Instant) {
+        let time = begun.elapsed();
+        self.0.iter().for_each(|sink| sink.took(work, time));
     }
 
     /// Shows a request to all from its begin to its end. Without sinks nothing is counted.

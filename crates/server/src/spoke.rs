@@ -15,6 +15,7 @@ use std::os::unix::net::UnixStream as StdStream;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -130,6 +131,30 @@ const GRACE: Duration = Duration::from_secs(2);
 /// A question that is not settled in this time is one that a person is asked.
 const UNASKED: Duration = Duration::from_millis(50);
 
+/// The spokes of this process that have not been dropped.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// How many spokes run.
+pub(crate) fn running() -> usize {
+    RUNNING.load(Ordering::Relaxed)
+}
+
+/// One of them.
+struct Running;
+
+impl Running {
+    fn new() -> Self {
+        RUNNING.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// A running spoke. Dropping it kills everything in it.
 pub struct Spoke {
     app: String,
@@ -146,6 +171,7 @@ pub struct Spoke {
     asked: AsyncMutex<mpsc::Receiver<AskedConnection>>,
     /// The reader, the relays, the names and the tokens; they end with the spoke.
     _tasks: [JoinSet<()>; 4],
+    _running: Running,
 }
 
 impl Spoke {
@@ -216,6 +242,7 @@ impl Spoke {
             reach,
             asked: AsyncMutex::new(asked),
             _tasks: [tasks, relays, names, tokens],
+            _running: Running::new(),
         };
         let start_timeout = Duration::from_millis(setup.limits.start_timeout_ms) + GRACE;
         spoke.start(&setup, tools, start_timeout).await?;

@@ -23,9 +23,7 @@ mod state;
 mod store;
 mod time;
 
-pub use audit::{
-    AUDIT_PAGE, AuditBatch, AuditChain, AuditEntry, AuditError, AuditLog, AuditPlace,
-};
+pub use audit::{AUDIT_PAGE, AuditBatch, AuditChain, AuditEntry, AuditError, AuditLog, AuditPlace};
 pub use database::{DatabaseError, DatabaseFault};
 pub use desk::{
     Answerer, Desk, DeskError, KeptAnswer, KeptQuestion, KeptToken, NewQuestion, NewToken,

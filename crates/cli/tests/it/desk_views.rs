@@ -195,6 +195,7 @@ fn record(home: &Home) -> TraceFile {
     add(Event::Denied {
         step: 1,
         flow: flow(),
+        rule: None,
         reason: HOSTILE.into(),
     });
     let path = trace.path().to_owned();

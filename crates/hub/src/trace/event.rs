@@ -355,6 +355,9 @@ pub enum Event {
         step: usize,
         /// What it is about.
         flow: Flow,
+        /// The rule that denies or asks, where it is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
         /// Why.
         reason: Text,
     },

@@ -216,7 +216,8 @@ impl TurnMachine {
 
     fn withhold(&mut self, release: &Release, reason: String) {
         self.turn.refused += 1;
-        self.trace_denial(trace::Flow::answer(release, &self.lattice), &reason);
+        let flow = trace::Flow::answer(release, &self.lattice);
+        self.trace_denial(flow, None, &reason);
         self.stop(Stop::Withheld(reason));
     }
 

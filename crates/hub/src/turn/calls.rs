@@ -118,7 +118,7 @@ impl TurnMachine {
             }
             // After the decision: a call that the limits admit runs, even after a refusal.
             Decision::Ask(question) if let Some(reason) = self.denied_unasked(&question) => {
-                self.trace_denial(flow, reason);
+                self.trace_denial(flow, Some(&question.rule().name), reason);
                 match calls.exchange.take() {
                     Some(exchange) => self.refuse_exchange(calls, id, &exchange, reason),
                     None => self.refuse(calls, id, reason),
@@ -135,7 +135,7 @@ impl TurnMachine {
             }
             Decision::Deny(denial) => {
                 let reason = denial.to_string();
-                self.trace_denial(flow, &reason);
+                self.trace_denial(flow, denial.rule(), &reason);
                 if let Some(exchange) = calls.exchange.take() {
                     return self.refuse_exchange(calls, id, &exchange, &reason);
                 }
@@ -616,10 +616,11 @@ impl TurnMachine {
     }
 
     /// A flow that is denied.
-    pub(super) fn trace_denial(&mut self, flow: trace::Flow, reason: &str) {
+    pub(super) fn trace_denial(&mut self, flow: trace::Flow, rule: Option<&str>, reason: &str) {
         self.events.push(Event::Denied {
             step: self.turn.step,
             flow,
+            rule: rule.map(str::to_owned),
             reason: reason.into(),
         });
     }

@@ -159,7 +159,7 @@ impl TurnMachine {
             Decision::Deny(denial) => {
                 // For the trace: the rule would tell the asking app's model who serves it.
                 let reason = denial.to_string();
-                self.trace_denial(flow, &reason);
+                self.trace_denial(flow, denial.rule(), &reason);
                 self.undelivered(calls, id, message, &reason);
             }
         }

@@ -26,7 +26,7 @@ use super::search::Wrapped;
 use super::stateless::Reply;
 use super::{Caller, Client, Conversation, Running, lock, rpc};
 use crate::asked::AskOutcome;
-use crate::sink::REDEEMED;
+use crate::sink::{REDEEMED, Work};
 use crate::spoke::{Executed, Mediator, Spoke};
 
 /// Bytes of one result that are kept for questions. The label of what is left out is kept all the same.
@@ -250,7 +250,10 @@ impl Client {
             };
             return refused(&self.record(event).err().unwrap_or(why));
         }
-        match guard.decide(&Relevance::Everything, call.clone()) {
+        let begun = Instant::now();
+        let decision = guard.decide(&Relevance::Everything, call.clone());
+        gateway.parts.sinks.took(Work::Check, begun);
+        match decision {
             Decision::Allow(permit) => self.allowed(guard, id, permit, ""),
             Decision::Deny(denial) => {
                 let why = denial.to_string();
@@ -259,6 +262,7 @@ impl Client {
                 let recorded = self.record(Event::Denied {
                     step: 1,
                     flow,
+                    rule: denial.rule().map(str::to_owned),
                     reason,
                 });
                 refused(&recorded.err().unwrap_or(why))
@@ -328,6 +332,7 @@ impl Client {
                 let recorded = self.record(Event::Denied {
                     step: 1,
                     flow,
+                    rule: Some(view.rule.clone()),
                     reason,
                 });
                 let why = recorded.err().unwrap_or(why);

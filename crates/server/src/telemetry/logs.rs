@@ -1,0 +1,157 @@
+//! What happens, as structured log lines.
+
+use std::sync::Arc;
+
+use hub::trace::{Event, Flow, Text, escape};
+use tracing::{debug, info, warn};
+
+use super::names::PolicyNames;
+use crate::sink::{At, Began, EventSink};
+
+/// Writes requests, decisions, questions and failures to the log (`tracing`), without any text of a conversation.
+pub struct Logs {
+    names: Arc<PolicyNames>,
+    content: bool,
+}
+
+impl Logs {
+    /// Log lines that name the tools in `names`, and others as `other`. With `content` they also have arguments, answers
+    /// and the reasons of apps and models: text of strangers, and secrets.
+    pub fn new(names: Arc<PolicyNames>, content: bool) -> Self {
+        Self { names, content }
+    }
+
+    /// What may quote a conversation.
+    fn quote(&self, text: &Text) -> Option<String> {
+        self.content.then(|| escape(text))
+    }
+
+    fn decided(&self, at: &At<'_>, decision: &str, flow: &Flow, rule: &str, why: Option<&Text>) {
+        let (app, tool, label, text) = match flow {
+            Flow::Call(it) => (
+                &*it.app,
+                self.names.tool(&it.app, &it.tool),
+                &it.label,
+                &it.arguments,
+            ),
+            Flow::Message(it) => (&*it.from, "message", &it.label, &it.text),
+            Flow::Answer { apps, text, label } => {
+                let app = apps.first().map_or("", String::as_str);
+                (app, "answer", label, text)
+            }
+        };
+        info!(
+            front = at.front,
+            tenant = at.tenant,
+            conversation = %escape(at.conversation),
+            request = at.request,
+            decision,
+            app,
+            tool,
+            label = %label.join(","),
+            rule,
+            content = self.quote(text),
+            reason = why.and_then(|why| self.quote(why)),
+            "decision"
+        );
+    }
+
+    /// A failure outside of decisions, by a word of a fixed list.
+    fn failed(&self, at: &At<'_>, kind: &str, app: &str, why: &Text) {
+        warn!(
+            front = at.front,
+            tenant = at.tenant,
+            conversation = %escape(at.conversation),
+            request = at.request,
+            kind,
+            app,
+            reason = self.quote(why),
+            "failure"
+        );
+    }
+}
+
+impl EventSink for Logs {
+    fn event(&self, at: &At<'_>, event: &Event) {
+        match event {
+            Event::Allowed { flow, by, .. } => self.decided(at, "allowed", flow, by, None),
+            Event::Asked { flow, rule, .. } => self.decided(at, "asked", flow, rule, None),
+            Event::Denied {
+                flow, rule, reason, ..
+            } => {
+                let rule = rule.as_deref().unwrap_or_default();
+                self.decided(at, "denied", flow, rule, Some(reason));
+            }
+            Event::Rejected { label, reason, .. } => info!(
+                front = at.front,
+                tenant = at.tenant,
+                conversation = %escape(at.conversation),
+                request = at.request,
+                decision = "rejected",
+                label = %label.join(","),
+                reason = self.quote(reason),
+                "decision"
+            ),
+            Event::Replied { answer, by, from } => info!(
+                front = at.front,
+                tenant = at.tenant,
+                conversation = %escape(at.conversation),
+                request = at.request,
+                answer,
+                by = by.as_deref().map(escape),
+                from = from.as_deref(),
+                "question answered"
+            ),
+            Event::Completed {
+                provider, usage, ..
+            } => debug!(
+                front = at.front,
+                tenant = at.tenant,
+                request = at.request,
+                provider,
+                prompt_tokens = usage.prompt_tokens,
+                completion_tokens = usage.completion_tokens,
+                ms = usage.total_ms,
+                "model call"
+            ),
+            Event::SpokeStarted { app, start_ms, .. } => info!(app, start_ms, "app started"),
+            Event::SpokeEnded { app, reason } => self.failed(at, "app_ended", app, reason),
+            Event::NameDenied { app, reason, .. } => self.failed(at, "name_denied", app, reason),
+            Event::Egress { app, outcome, .. } if outcome.starts_with("refused") => {
+                self.failed(at, "connection_refused", app, outcome);
+            }
+            Event::CallFailed { call, reason } => self.failed(at, "call_failed", &call.app, reason),
+            Event::CallUnknown { call, reason } => {
+                self.failed(at, "call_unknown", &call.app, reason);
+            }
+            Event::Screened {
+                failure: Some(why), ..
+            } => self.failed(at, "screening", "", why),
+            Event::MemoryFailed { reason } => self.failed(at, "memory", "", reason),
+            _ => {}
+        }
+    }
+
+    fn began(&self, at: &At<'_>, request: &Began<'_>) {
+        info!(
+            front = at.front,
+            tenant = at.tenant,
+            conversation = %escape(at.conversation),
+            request = at.request,
+            asker = at.asker.map(escape),
+            method = request.method,
+            model = request.model,
+            "request"
+        );
+    }
+
+    fn ended(&self, at: &At<'_>, outcome: Result<(), &str>) {
+        info!(
+            front = at.front,
+            tenant = at.tenant,
+            request = at.request,
+            error = outcome.err(),
+            "request over"
+        );
+    }
+}

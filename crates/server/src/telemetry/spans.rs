@@ -1,0 +1,359 @@
+//! Traces by OTLP, with the names of OpenTelemetry's conventions for GenAI and MCP.
+//!
+//! | span | from | to |
+//! |---|---|---|
+//! | `invoke_agent` | a request of an agent | the end of its answer |
+//! | `chat MODEL` | the prompt | the completion |
+//! | `execute_tool TOOL` | the decision on a call | its result; of a call that does not run, the decision |
+//! | `tools/call TOOL` and other methods | a request of an MCP client | its answer |
+//!
+//! The client executes the calls of a conversation with the proxy, so such a call ends when a later request brings its
+//! result.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use hub::trace::{Call, Event, Flow};
+use opentelemetry::trace::{
+    Span as _, SpanBuilder, SpanContext, SpanId, SpanKind, Status, TraceContextExt, TraceFlags,
+    TraceId, TraceState, Tracer as _, TracerProvider as _,
+};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_otlp::{SpanExporter as Otlp, WithExportConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{
+    Sampler, SdkTracer, SdkTracerProvider, Span, SpanData, SpanExporter,
+};
+
+use super::metrics::Metrics;
+use super::names::PolicyNames;
+use crate::sink::{At, Began, EventSink, TraceContext};
+
+/// How long the collector may take for one batch. Meanwhile spans wait, and beyond some thousands they are dropped.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Calls that wait for their results. A client may never bring one.
+const MOST_WAITING: usize = 4_096;
+const ERROR: &str = "error.type";
+
+/// Sends what happens to a collector, in batches, on a thread of its own.
+pub struct Spans {
+    provider: SdkTracerProvider,
+    tracer: SdkTracer,
+    names: Arc<PolicyNames>,
+    content: bool,
+    /// By the number of the request.
+    requests: Mutex<HashMap<u64, Request>>,
+    calls: Mutex<Calls>,
+}
+
+/// A request that is being answered.
+struct Request {
+    span: Span,
+    model: Option<String>,
+    /// Whether it is itself the call of a tool.
+    is_call: bool,
+}
+
+/// The calls that clients execute, by digests of what they are.
+#[derive(Default)]
+struct Calls {
+    hasher: RandomState,
+    waiting: HashMap<u64, Span>,
+    /// Oldest first.
+    order: VecDeque<u64>,
+}
+
+impl Spans {
+    /// Sends spans to the collector at this address (`http://127.0.0.1:4318`). With `content` they have the arguments of
+    /// calls.
+    ///
+    /// # Errors
+    /// The address is none, or the system has no more threads.
+    pub fn new(
+        endpoint: &str,
+        names: Arc<PolicyNames>,
+        metrics: Arc<Metrics>,
+        content: bool,
+    ) -> Result<Self, String> {
+        let base = endpoint.trim_end_matches('/');
+        // TLS is the collector's, which runs beside this program.
+        if !base.starts_with("http://") {
+            return Err(format!(
+                "{endpoint} is no address of http://; run a collector beside the service"
+            ));
+        }
+        let exporter = Otlp::builder().with_http();
+        let exporter = exporter.with_endpoint(format!("{base}/v1/traces"));
+        let exporter = exporter.with_timeout(PATIENCE).build();
+        let inner =
+            exporter.map_err(|error| format!("cannot send traces to {endpoint}: {error}"))?;
+        let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+        let resource = Resource::builder().with_service_name("sluice");
+        let provider = SdkTracerProvider::builder()
+            // The client does not decide whether it is recorded.
+            .with_sampler(Sampler::AlwaysOn)
+            .with_batch_exporter(Counted { inner, metrics })
+            .with_resource(resource.with_attribute(version).build())
+            .build();
+        Ok(Self {
+            tracer: provider.tracer("sluice"),
+            provider,
+            names,
+            content,
+            requests: Mutex::default(),
+            calls: Mutex::default(),
+        })
+    }
+
+    /// Sends what waits. It blocks for some seconds at most.
+    pub fn flush(&self) {
+        // What is lost is counted.
+        let _ = self.provider.force_flush();
+    }
+
+    fn begin(&self, name: String, kind: SpanKind, parent: Option<SpanContext>) -> Placed<'_> {
+        let parent = parent.map_or_else(Context::new, |parent| {
+            Context::new().with_remote_span_context(parent)
+        });
+        let builder = self.tracer.span_builder(name).with_kind(kind);
+        Placed(&self.tracer, builder, parent)
+    }
+
+    /// What a decision on a call says.
+    fn decision(&self, call: &Call, decision: &'static str, rule: &str) -> Vec<KeyValue> {
+        let tool = self.names.tool(&call.app, &call.tool).to_owned();
+        let mut attributes = vec![
+            KeyValue::new("gen_ai.operation.name", "execute_tool"),
+            KeyValue::new("gen_ai.tool.name", tool),
+            KeyValue::new("sluice.app", call.app.clone()),
+            KeyValue::new("sluice.decision", decision),
+            KeyValue::new("sluice.rule", rule.to_owned()),
+            KeyValue::new("sluice.label", call.label.join(",")),
+        ];
+        if self.content {
+            let arguments = call.arguments.as_str().to_owned();
+            attributes.push(KeyValue::new("gen_ai.tool.call.arguments", arguments));
+        }
+        attributes
+    }
+
+    /// A call was decided on: it runs, or it is over.
+    fn decided(&self, at: &At<'_>, flow: &Flow, decision: &'static str, rule: &str, runs: bool) {
+        let Flow::Call(call) = flow else { return };
+        let mut attributes = self.decision(call, decision, rule);
+        if !runs {
+            attributes.push(KeyValue::new(ERROR, decision));
+        }
+        let mut requests = lock(&self.requests);
+        let Some(request) = requests.get_mut(&at.request) else {
+            return;
+        };
+        if request.is_call {
+            return request.span.set_attributes(attributes);
+        }
+        let parent = request.span.span_context().clone();
+        drop(requests);
+        let name = format!("execute_tool {}", self.names.tool(&call.app, &call.tool));
+        let mut span = self
+            .begin(name, SpanKind::Internal, Some(parent))
+            .start(attributes, None);
+        match runs {
+            true => lock(&self.calls).wait(at, call, span),
+            false => span.end(),
+        }
+    }
+
+    /// A call is over.
+    fn returned(&self, at: &At<'_>, call: &Call, error: Option<&'static str>) {
+        let attributes = error.map(|error| KeyValue::new(ERROR, error));
+        let mut requests = lock(&self.requests);
+        match requests.get_mut(&at.request) {
+            Some(request) if request.is_call => request.span.set_attributes(attributes),
+            _ => {
+                drop(requests);
+                if let Some(mut span) = lock(&self.calls).take(at, call) {
+                    span.set_attributes(attributes);
+                    span.end();
+                }
+            }
+        }
+    }
+}
+
+impl EventSink for Spans {
+    fn event(&self, at: &At<'_>, event: &Event) {
+        match event {
+            Event::Completed {
+                provider, usage, ..
+            } => {
+                let requests = lock(&self.requests);
+                let Some(request) = requests.get(&at.request) else {
+                    return;
+                };
+                let parent = request.span.span_context().clone();
+                let model = request.model.clone().unwrap_or_else(|| provider.clone());
+                drop(requests);
+                let input = i64::from(usage.prompt_tokens);
+                let output = i64::from(usage.completion_tokens);
+                let attributes = vec![
+                    KeyValue::new("gen_ai.operation.name", "chat"),
+                    KeyValue::new("gen_ai.provider.name", provider.clone()),
+                    KeyValue::new("gen_ai.request.model", model.clone()),
+                    KeyValue::new("gen_ai.usage.input_tokens", input),
+                    KeyValue::new("gen_ai.usage.output_tokens", output),
+                ];
+                // The event comes at its end.
+                let begun = SystemTime::now().checked_sub(Duration::from_millis(usage.total_ms));
+                let span = self.begin(format!("chat {model}"), SpanKind::Client, Some(parent));
+                span.start(attributes, begun).end();
+            }
+            Event::Allowed { flow, by, .. } => {
+                let rule = by.strip_prefix("policy ").unwrap_or_default();
+                self.decided(at, flow, "allowed", rule, true);
+            }
+            Event::Answered { flow, allowed, .. } => {
+                let decision = if *allowed {
+                    "allowed_by_user"
+                } else {
+                    "refused_by_user"
+                };
+                self.decided(at, flow, decision, "", *allowed);
+            }
+            Event::Denied { flow, rule, .. } => {
+                let rule = rule.as_deref().unwrap_or_default();
+                self.decided(at, flow, "denied", rule, false);
+            }
+            Event::Returned { call, is_error, .. } => {
+                self.returned(at, call, is_error.then_some("tool_error"));
+            }
+            Event::CallFailed { call, .. } => self.returned(at, call, Some("call_failed")),
+            Event::CallUnknown { call, .. } => self.returned(at, call, Some("call_unknown")),
+            _ => {}
+        }
+    }
+
+    fn began(&self, at: &At<'_>, began: &Began<'_>) {
+        let is_agent = at.front == "proxy";
+        let (name, mut attributes) = match (is_agent, began.tool) {
+            (true, _) => {
+                let operation = KeyValue::new("gen_ai.operation.name", "invoke_agent");
+                ("invoke_agent".to_owned(), vec![operation])
+            }
+            (false, tool) => {
+                let method = KeyValue::new("mcp.method.name", began.method.to_owned());
+                let name = format!("{} {}", began.method, tool.unwrap_or_default());
+                (name.trim_end().to_owned(), vec![method])
+            }
+        };
+        let conversation = at.conversation.to_owned();
+        attributes.push(KeyValue::new("gen_ai.conversation.id", conversation));
+        attributes.extend(
+            at.tenant
+                .map(|name| KeyValue::new("sluice.tenant", name.to_owned())),
+        );
+        let parent = began.parent.map(|parent| {
+            let (trace, span) = (TraceId::from(parent.trace), SpanId::from(parent.span));
+            SpanContext::new(trace, span, TraceFlags::SAMPLED, true, TraceState::NONE)
+        });
+        let request = Request {
+            span: self
+                .begin(name, SpanKind::Server, parent)
+                .start(attributes, None),
+            model: began.model.map(str::to_owned),
+            is_call: !is_agent,
+        };
+        lock(&self.requests).insert(at.request, request);
+    }
+
+    fn ended(&self, at: &At<'_>, outcome: Result<(), &str>) {
+        let request = lock(&self.requests).remove(&at.request);
+        if let Some(Request { mut span, .. }) = request {
+            if let Err(error) = outcome {
+                span.set_attribute(KeyValue::new(ERROR, error.to_owned()));
+                span.set_status(Status::error(""));
+            }
+            span.end();
+        }
+    }
+
+    fn context(&self, request: u64) -> Option<TraceContext> {
+        let requests = lock(&self.requests);
+        let context = requests.get(&request)?.span.span_context();
+        Some(TraceContext {
+            trace: u128::from_be_bytes(context.trace_id().to_bytes()),
+            span: u64::from_be_bytes(context.span_id().to_bytes()),
+            sampled: true,
+        })
+    }
+}
+
+/// A span with its place.
+struct Placed<'a>(&'a SdkTracer, SpanBuilder, Context);
+
+impl Placed<'_> {
+    fn start(self, attributes: Vec<KeyValue>, at: Option<SystemTime>) -> Span {
+        let mut builder = self.1.with_attributes(attributes);
+        builder.start_time = at;
+        self.0.build_with_context(builder, &self.2)
+    }
+}
+
+impl Calls {
+    fn wait(&mut self, at: &At<'_>, call: &Call, span: Span) {
+        let key = self.key(at, call);
+        if self.waiting.insert(key, span).is_none() {
+            self.order.push_back(key);
+        }
+        if self.order.len() > MOST_WAITING
+            && let Some(oldest) = self.order.pop_front()
+        {
+            // Dropping it ends it.
+            self.waiting.remove(&oldest);
+        }
+    }
+
+    fn take(&mut self, at: &At<'_>, call: &Call) -> Option<Span> {
+        let key = self.key(at, call);
+        let span = self.waiting.remove(&key)?;
+        self.order.retain(|own| *own != key);
+        Some(span)
+    }
+
+    fn key(&self, at: &At<'_>, call: &Call) -> u64 {
+        let call = (&call.app, call.tool.as_str(), call.arguments.as_str());
+        self.hasher.hash_one((at.tenant, at.conversation, call))
+    }
+}
+
+/// Counts the spans that the collector does not take.
+#[derive(Debug)]
+struct Counted {
+    inner: Otlp,
+    metrics: Arc<Metrics>,
+}
+
+impl SpanExporter for Counted {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let count = batch.len();
+        let exported = self.inner.export(batch).await;
+        if exported.is_err() {
+            self.metrics.spans_lost(count);
+        }
+        exported
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.inner.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.inner.set_resource(resource);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

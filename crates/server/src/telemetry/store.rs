@@ -1,0 +1,79 @@
+//! A store whose operations are measured.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use store::{Commit, Committed, Digest, LeftPermit, Loaded, SessionState, StateError, Time};
+
+use super::metrics::Metrics;
+
+/// The same store, with its times and failures in the metrics.
+pub struct MeteredState {
+    store: Arc<dyn SessionState>,
+    metrics: Arc<Metrics>,
+}
+
+impl MeteredState {
+    /// Measures this store.
+    pub fn new(store: Arc<dyn SessionState>, metrics: Arc<Metrics>) -> Self {
+        Self { store, metrics }
+    }
+
+    async fn timed<T: Send>(
+        &self,
+        operation: &'static str,
+        work: impl Future<Output = Result<T, StateError>> + Send,
+    ) -> Result<T, StateError> {
+        let begun = Instant::now();
+        let done = work.await;
+        self.metrics.store(operation, begun.elapsed(), done.is_ok());
+        done
+    }
+}
+
+#[async_trait]
+impl SessionState for MeteredState {
+    async fn load(
+        &self,
+        tenant: &Digest,
+        seen: u64,
+        session: Option<&Digest>,
+    ) -> Result<Loaded, StateError> {
+        let work = self.store.load(tenant, seen, session);
+        self.timed("load", work).await
+    }
+
+    async fn commit(&self, tenant: &Digest, commit: Commit) -> Result<Committed, StateError> {
+        self.timed("commit", self.store.commit(tenant, commit))
+            .await
+    }
+
+    async fn redeem(
+        &self,
+        tenant: &Digest,
+        key: &Digest,
+        now: Time,
+    ) -> Result<Option<LeftPermit>, StateError> {
+        let work = self.store.redeem(tenant, key, now);
+        self.timed("redeem", work).await
+    }
+
+    async fn withdraw(&self, tenant: &Digest, names: &[String]) -> Result<(), StateError> {
+        let work = self.store.withdraw(tenant, names);
+        self.timed("withdraw", work).await
+    }
+
+    async fn usage(&self, tenant: &str, since: Time) -> Result<Vec<(String, u64)>, StateError> {
+        self.timed("usage", self.store.usage(tenant, since)).await
+    }
+
+    async fn prune(&self, before: Time) -> Result<u64, StateError> {
+        self.timed("prune", self.store.prune(before)).await
+    }
+
+    async fn ping(&self) -> Result<(), StateError> {
+        self.timed("ping", self.store.ping()).await
+    }
+}
