@@ -12,6 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Request, State};
@@ -35,7 +36,7 @@ use crate::desk::Desk;
 use crate::desk::page::PageRoutes;
 use crate::gateway::Routes;
 use crate::proxy::ProxyRoutes;
-use crate::telemetry::Metrics;
+use crate::telemetry::{Check, Endpoints, Metrics};
 
 /// Where the page of the desk is found, at any name of the service.
 pub const DESK: &str = "/sluice/desk";
@@ -64,10 +65,34 @@ impl Stopping {
         *self.0.borrow() > Phase::Serving
     }
 
+    /// For `/readyz`.
+    pub fn check(&self) -> Arc<dyn Check> {
+        Arc::new(self.clone())
+    }
+
     async fn cut(mut seen: watch::Receiver<Phase>) {
         // The sender lives as long as the service.
         let _ = seen.wait_for(|phase| *phase == Phase::Cut).await;
     }
+}
+
+#[async_trait]
+impl Check for Stopping {
+    async fn check(&self) -> Result<(), String> {
+        match self.has_begun() {
+            true => Err("the service stops".to_owned()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What is watched from outside. `hosts` are the names by which other machines reach the service, if they may.
+pub fn watched(endpoints: &Endpoints, hosts: Option<&[String]>) -> Router {
+    let hosts = Hosts::new(hosts.is_some(), hosts.unwrap_or_default());
+    let check = middleware::from_fn_with_state(hosts, http::check_host);
+    // The checks of a cluster name no host that is known here, and learn only whether this runs.
+    let health = endpoints.health();
+    health.merge(endpoints.guarded_metrics().layer(check))
 }
 
 /// The address of a service, taken.
