@@ -277,7 +277,7 @@ impl Check<'_> {
             () if place.number > head.number => {
                 self.fault(&id, Some(place.number), FaultKind::Beyond(head.number));
             }
-            () if place.hash != head.hash => {
+            () if place.hash.as_ref().is_some_and(|hash| *hash != head.hash) => {
                 self.fault(&id, Some(place.number), FaultKind::Changed);
             }
             () if !head.closed => self.report.open.push((id.clone(), head.number, head.at)),
@@ -310,7 +310,8 @@ impl Check<'_> {
 struct Place {
     chain: String,
     number: u64,
-    hash: String,
+    /// The digest of the entry; `None` behind one that is not in its place.
+    hash: Option<String>,
     count: u64,
 }
 
@@ -319,7 +320,7 @@ impl Place {
         Self {
             chain,
             number: 0,
-            hash: NONE.to_owned(),
+            hash: Some(NONE.to_owned()),
             count: 0,
         }
     }
@@ -335,36 +336,33 @@ impl Place {
             });
         };
         let number = stored.number;
+        let own = hash(&stored.text);
         let follows = self.number.checked_add(1) == Some(number);
         if !follows {
-            fault(
-                None,
-                FaultKind::Gap(self.number.saturating_add(1), number.saturating_sub(1)),
-            );
+            let missing = self.number.saturating_add(1);
+            fault(None, FaultKind::Gap(missing, number.saturating_sub(1)));
         }
-        match serde_json::from_str::<Entry>(&stored.text) {
-            Ok(entry) if entry.number != number && entry.chain == self.chain => {
+        let read = serde_json::from_str::<Entry>(&stored.text).ok();
+        let read = read.filter(|entry| entry.version == VERSION && entry.chain == self.chain);
+        let before = self.hash.take().filter(|_| follows);
+        match read {
+            Some(entry) if entry.number != number => {
                 fault(Some(entry.number), FaultKind::Moved(number));
             }
-            Ok(entry)
-                if entry.version == VERSION
-                    && entry.chain == self.chain
-                    && entry.at == stored.at =>
-            {
-                // Behind a gap there is nothing to compare with.
-                if follows && entry.prev != self.hash {
+            Some(entry) if entry.at == stored.at => {
+                if before.is_some_and(|before| entry.prev != before) {
                     fault(Some(self.number.max(1)), FaultKind::Changed);
                 }
+                self.hash = Some(own.clone());
             }
             _ => fault(Some(number), FaultKind::Changed),
         }
-        self.number = number;
-        self.hash = hash(&stored.text);
-        self.count += 1;
-        let forked = |link: &&Link| link.number == number && link.hash != self.hash;
-        if wanted.iter().any(|link| forked(&link)) {
+        let forked = |link: &Link| link.number == number && link.hash != own;
+        if wanted.iter().any(forked) {
             fault(Some(number), FaultKind::Fork);
         }
+        self.number = number;
+        self.count += 1;
         faults
     }
 }
