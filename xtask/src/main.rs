@@ -5,6 +5,7 @@
 #![expect(clippy::print_stderr, reason = "a command-line tool says what it does")]
 
 mod agents;
+mod dist;
 mod failures;
 mod fresh;
 mod libclang;
@@ -35,7 +36,8 @@ cargo xtask agents [ARGS] Claude Code, Codex and opencode on attacks and tasks, 
 cargo xtask ci            format, size, lints, documentation, tests (`lab` where it may have changed), quick benchmarks
 cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, 1,000 kills, 10,000 starts of spokes, 200,000
                           inputs of each fuzz target, mutants, `test lab`, `servers`, `agents`, `fresh`
-cargo xtask fresh [ARGS]  demo, test and servers on a minimal Debian that it makes (as root; --help says more)
+cargo xtask fresh [ARGS]  the package, demo, test and servers on a minimal Debian that it makes (as root; --help says more)
+cargo xtask dist [ARGS]   a release: tarball, Debian package, image, checksums, SBOM (--help says more)
 cargo xtask agentdojo     AgentDojo behind every defence, and its recorded runs: about an hour
 cargo xtask mutants [ARGS]  the mutants that cargo-mutants makes of the trusted core must be caught (ARGS go to it)
 cargo xtask size          lines of Rust per crate; fails above budget.toml
@@ -96,6 +98,7 @@ fn main() -> ExitCode {
         "ci" => suite::ci(&mut phases),
         "nightly" => suite::nightly(&mut phases),
         "fresh" => fresh::fresh(rest, &mut phases),
+        "dist" => dist::dist(rest, &mut phases),
         "agentdojo" => agentdojo(&mut phases),
         "mutants" => mutants::mutants(rest),
         "size" => size(),
@@ -116,10 +119,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether this program's own help is asked for. `agents`, `demo`, `fresh` and `mutants` have one of their own.
+/// Whether this program's own help is asked for. `agents`, `demo`, `dist`, `fresh` and `mutants` have one of their own.
 fn wants_help(command: &str, rest: &[String]) -> bool {
     let asks = |word: &str| matches!(word, "--help" | "-h");
-    let own = matches!(command, "agents" | "demo" | "fresh" | "mutants");
+    let own = matches!(command, "agents" | "demo" | "dist" | "fresh" | "mutants");
     command == "help" || asks(command) || (!own && rest.iter().any(|word| asks(word)))
 }
 
@@ -299,7 +302,7 @@ mod tests {
         }
         assert!(wants_help("-h", &[]));
         // These print their own.
-        for command in ["agents", "demo", "fresh", "mutants"] {
+        for command in ["agents", "demo", "dist", "fresh", "mutants"] {
             assert!(!wants_help(command, &help), "{command}");
         }
     }

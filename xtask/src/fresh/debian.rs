@@ -12,7 +12,7 @@ use crate::{output, run};
 
 /// What somebody who has installed Rust has: certificates to fetch it with, and the linker and the
 /// C library that it says it needs.
-const PACKAGES: &str = "ca-certificates,gcc,libc6-dev";
+pub(super) const PACKAGES: &str = "ca-certificates,gcc,libc6-dev";
 
 /// Variables that say where registries are and how they are reached, by name or beginning.
 const REGISTRY_VARIABLES: [&str; 7] = [
@@ -57,13 +57,15 @@ impl Debian {
         })
     }
 
-    /// Installs the required packages and [`PACKAGES`] into a new folder, and what this machine
-    /// knows about reaching registries.
-    pub(super) fn install(&self, root: &Path) -> Result<()> {
+    /// Installs the required packages and these into a new folder, and what this machine knows about
+    /// reaching registries.
+    pub(super) fn install(&self, root: &Path, packages: &str) -> Result<()> {
         fs::create_dir_all(root)?;
         let mut command = Command::new("mmdebstrap");
         command.args(["--mode=root", "--variant=minbase", "--quiet"]);
-        command.arg(format!("--include={PACKAGES}"));
+        if !packages.is_empty() {
+            command.arg(format!("--include={packages}"));
+        }
         // Proxies and time-outs of this machine are handed on: mmdebstrap configures apt for the new root alone.
         let dump = output("apt-config", &["dump", "--no-empty", "Acquire"])?;
         command.args(acquire_options(&dump).map(|option| format!("--aptopt={option}")));
