@@ -15,7 +15,9 @@ use crate::app::{App, Domain};
 use crate::desk::DeskSettings;
 use crate::diagnostics::Diagnostic;
 use crate::limits::Limits;
-use crate::service::{ServiceSettings, StateSettings, TelemetrySettings, TenantLimits};
+use crate::service::{
+    AuditSettings, ServiceSettings, StateSettings, TelemetrySettings, TenantLimits,
+};
 
 /// The contents of `sluice.toml` and of the files that it names. See [`Config::load`].
 #[derive(Debug, Clone)]
@@ -52,6 +54,8 @@ pub struct Config {
     pub service: ServiceSettings,
     /// Where the state of its conversations is kept.
     pub state: StateSettings,
+    /// How long its audit log is kept.
+    pub audit: AuditSettings,
     /// What is seen of it from outside.
     pub telemetry: TelemetrySettings,
     /// What its tenants may use, by name.

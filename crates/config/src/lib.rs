@@ -70,8 +70,8 @@ pub use mounts::MountError;
 pub use remote::{Header, Remote, is_secret_name};
 pub use schema::schema;
 pub use service::{
-    DEFAULT_TENANT, LogForm, ServiceSettings, StateSettings, TelemetrySettings, TenantLimits,
-    is_tenant_name,
+    AuditSettings, DEFAULT_TENANT, LogForm, ServiceSettings, StateSettings, TelemetrySettings,
+    TenantLimits, is_tenant_name,
 };
 pub use suggestions::did_you_mean;
 pub use template::{Piece, filled_in, from_environment, pieces};

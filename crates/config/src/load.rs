@@ -22,7 +22,8 @@ use crate::mcp_servers::{Servers, is_of_another_program, servers};
 use crate::memory::memory;
 use crate::read_app::{only_server, read_app};
 use crate::service::{
-    ServiceSettings, StateSettings, TelemetrySettings, service, state, telemetry, tenants,
+    AuditSettings, ServiceSettings, StateSettings, TelemetrySettings, audit, service, state,
+    telemetry, tenants,
 };
 use crate::settings::{
     APPS, default_provider, lattice, limits, own_models, providers, proxy, screener,
@@ -235,7 +236,7 @@ impl Loader<'_> {
         let proxy = proxy(&root, &apps);
         let desk = desk(&root);
         let memory = memory(&root);
-        let (service, state) = (service(&root), state(&root));
+        let (service, state, audit) = (service(&root), state(&root), audit(&root));
         let (telemetry, tenants) = (telemetry(&root), tenants(&root));
         let (user_name, user) = user(&root);
         let names_lattice = root.has("lattice");
@@ -258,6 +259,7 @@ impl Loader<'_> {
             memory,
             service,
             state,
+            audit,
             telemetry,
             tenants,
             user_name,
@@ -292,6 +294,7 @@ impl Loader<'_> {
             memory: Memory::default(),
             service: ServiceSettings::default(),
             state: StateSettings::default(),
+            audit: AuditSettings::default(),
             telemetry: TelemetrySettings::default(),
             tenants: BTreeMap::new(),
             user_name: None,

@@ -1,4 +1,4 @@
-//! `[service]`, `[state]`, `[telemetry]` and `[tenant.NAME]`: what `sluice serve` runs with.
+//! `[service]`, `[state]`, `[audit]`, `[telemetry]` and `[tenant.NAME]`: what `sluice serve` runs with.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::watch::Takes;
 
 /// The longest time in which running requests may end.
 const MAX_DRAIN_S: u64 = 3_600;
-/// The longest time that the state of an idle conversation is kept.
+/// The longest time that the state of an idle conversation, or the audit log, is kept.
 const MAX_DAYS: u64 = 3_650;
 /// The most that a budget can be.
 const MAX_BUDGET: u64 = 1 << 40;
@@ -87,6 +87,20 @@ impl fmt::Debug for StateSettings {
             .field("url_env", &self.url_env)
             .field("keep_days", &self.keep_days)
             .finish()
+    }
+}
+
+/// How long the audit log is kept: `[audit]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AuditSettings {
+    /// In days.
+    pub keep_days: u32,
+}
+
+impl Default for AuditSettings {
+    fn default() -> Self {
+        // What standards of security ask for.
+        Self { keep_days: 365 }
     }
 }
 
@@ -171,12 +185,23 @@ pub(crate) fn state(root: &Table<'_>) -> StateSettings {
             "leave one of them out",
         );
     }
-    let days = table.integer("keep_days", 1..=MAX_DAYS);
-    state.keep_days = days
-        .and_then(|days| u32::try_from(days).ok())
-        .unwrap_or(state.keep_days);
+    state.keep_days = keep_days(&table).unwrap_or(state.keep_days);
     table.finish();
     state
+}
+
+pub(crate) fn audit(root: &Table<'_>) -> AuditSettings {
+    let mut audit = AuditSettings::default();
+    if let Some(table) = root.table("audit") {
+        audit.keep_days = keep_days(&table).unwrap_or(audit.keep_days);
+        table.finish();
+    }
+    audit
+}
+
+fn keep_days(table: &Table<'_>) -> Option<u32> {
+    let days = table.integer("keep_days", 1..=MAX_DAYS)?;
+    u32::try_from(days).ok()
 }
 
 pub(crate) fn telemetry(root: &Table<'_>) -> TelemetrySettings {

@@ -43,5 +43,5 @@ pub use session::{
 };
 pub use sink::{At, Began, EventSink, Sinks, TraceContext, Work};
 pub use spoke::{Executed, Mediator, Spoke, SpokeError, SpokeSetup};
-pub use trace_file::{Rotation, TraceError, TraceFile, TracePart};
+pub use trace_file::{Rotation, TraceError, TraceFile, TracePart, remove_old_traces};
 pub use user::{FormAnswer, FormView, Selection, SelectionView, ServingView, User};

@@ -5,7 +5,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hub::trace::{Event, Record, VERSION};
 
@@ -26,6 +26,8 @@ pub struct Rotation {
     pub bytes: u64,
     /// Files that are kept. The oldest is removed for one more.
     pub files: usize,
+    /// How long files of the folder are kept that are no more written to, those of other traces included.
+    pub keep: Duration,
 }
 
 impl Default for Rotation {
@@ -35,8 +37,40 @@ impl Default for Rotation {
             bytes: 64 << 20,
             // Two gigabytes at most.
             files: 32,
+            keep: KEEP,
         }
     }
+}
+
+/// How long traces are kept: an incident is looked into within weeks.
+const KEEP: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Removes the traces of this folder that were last written longer ago than `keep`, but none that is open for writing.
+/// Returns how many were removed.
+///
+/// # Errors
+/// The folder cannot be read, or a file cannot be removed.
+pub fn remove_old_traces(directory: &Path, keep: Duration) -> io::Result<usize> {
+    let mut count = 0;
+    let entries = match std::fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        entries => entries?,
+    };
+    for entry in entries {
+        let path = entry?.path();
+        let is_trace = path.extension().is_some_and(|it| it == "jsonl");
+        // One that another program has removed meanwhile is gone, as it should be.
+        let Some(file) = is_trace.then(|| File::open(&path).ok()).flatten() else {
+            continue;
+        };
+        let written = file.metadata()?.modified()?;
+        let is_old = written.elapsed().is_ok_and(|age| age > keep);
+        if is_old && file.try_lock().is_ok() {
+            std::fs::remove_file(&path)?;
+            count += 1;
+        }
+    }
+    Ok(count)
 }
 
 #[derive(Debug)]
@@ -77,11 +111,19 @@ pub enum TraceError {
 }
 
 impl TraceFile {
-    /// Creates `directory/session.jsonl`, which must not exist.
+    /// Creates `directory/session.jsonl`, which must not exist. Traces of the folder that are older than 30 days are removed.
     ///
     /// # Errors
     /// The file cannot be created.
     pub fn create(directory: &Path, session: &str) -> Result<Self, TraceError> {
+        Self::create_beside(directory, session, KEEP)
+    }
+
+    /// Creates the file after the removal of old ones.
+    fn create_beside(directory: &Path, session: &str, keep: Duration) -> Result<Self, TraceError> {
+        if let Err(error) = remove_old_traces(directory, keep) {
+            tracing::warn!(%error, "old traces cannot be removed");
+        }
         let path = directory.join(format!("{session}.jsonl"));
         match open(directory, &path) {
             Ok(file) => Ok(Self {
@@ -104,7 +146,7 @@ impl TraceFile {
         session: &str,
         rotation: Rotation,
     ) -> Result<Self, TraceError> {
-        let mut trace = Self::create(directory, session)?;
+        let mut trace = Self::create_beside(directory, session, rotation.keep)?;
         trace.rotation = Some(Rotating {
             rotation,
             directory: directory.to_owned(),
@@ -188,7 +230,7 @@ impl TraceFile {
         let Some(rotating) = &mut self.rotation else {
             return Ok(None);
         };
-        let Rotation { bytes, files } = rotating.rotation;
+        let Rotation { bytes, files, .. } = rotating.rotation;
         if rotating.bytes < bytes {
             return Ok(None);
         }
@@ -332,12 +374,15 @@ fn open(directory: &Path, path: &Path) -> io::Result<File> {
         // Records quote mails, answers and calls: only the user may read them.
         .mode(0o700)
         .create(directory)?;
-    OpenOptions::new()
+    let file = OpenOptions::new()
         .append(true)
         // An existing trace is never continued: its last line may be cut, and records after it could not be read.
         .create_new(true)
         .mode(0o600)
-        .open(path)
+        .open(path)?;
+    // For `remove_old_traces`. Where a file system has no locks, it removes nothing.
+    drop(file.try_lock_shared());
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -375,6 +420,7 @@ mod tests {
         let rotation = Rotation {
             bytes: 1_000,
             files: 3,
+            ..Rotation::default()
         };
         let mut trace = TraceFile::rotating(folder.path(), "s", rotation).unwrap();
         trace.append(opening()).unwrap();
@@ -401,6 +447,36 @@ mod tests {
         );
         let last = TraceFile::read(trace.path()).unwrap();
         assert_eq!(last.last(), records.last());
+    }
+
+    #[test]
+    fn old_traces_are_removed_unless_they_are_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = SystemTime::now() - KEEP - Duration::from_secs(60);
+        let age = |name: &str| {
+            let file = OpenOptions::new()
+                .append(true)
+                .open(folder.path().join(name));
+            file.unwrap().set_modified(old).unwrap();
+        };
+        let open = TraceFile::create(folder.path(), "open").unwrap();
+        drop(TraceFile::create(folder.path(), "old").unwrap());
+        std::fs::write(folder.path().join("notes.txt"), "").unwrap();
+        ["open.jsonl", "old.jsonl", "notes.txt"].map(age);
+        let rotation = Rotation::default();
+        let new = TraceFile::rotating(folder.path(), "new", rotation).unwrap();
+        assert_eq!(
+            names(folder.path()),
+            ["new.jsonl", "notes.txt", "open.jsonl"]
+        );
+        drop(open);
+        assert_eq!(remove_old_traces(folder.path(), KEEP).unwrap(), 1);
+        assert_eq!(names(folder.path()), ["new.jsonl", "notes.txt"]);
+        drop(new);
+        assert_eq!(
+            remove_old_traces(&folder.path().join("none"), KEEP).unwrap(),
+            0
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ fn a_service_has_defaults_and_every_key() {
     assert_eq!(config.service.listen, "127.0.0.1:8080".parse().unwrap());
     assert_eq!(config.service.drain, Duration::from_secs(30));
     assert_eq!((config.state.keep_days, config.state.url), (7, None));
+    assert_eq!(config.audit.keep_days, 365);
     let config = load(
         r#"
         [service]
@@ -30,6 +31,8 @@ fn a_service_has_defaults_and_every_key() {
         [state]
         url = "postgres://sluice:pa55@db/sluice"
         keep_days = 30
+        [audit]
+        keep_days = 90
         [telemetry]
         otlp = "http://collector:4318"
         logs = "json"
@@ -45,6 +48,7 @@ fn a_service_has_defaults_and_every_key() {
     assert_eq!(config.service.hosts, ["guard.example"]);
     assert_eq!(config.service.url.as_deref(), Some("http://127.0.0.1:8080"));
     assert!(config.service.secret_file.unwrap().ends_with("secret"));
+    assert_eq!(config.audit.keep_days, 90);
     assert_eq!(config.telemetry.logs, LogForm::Json);
     let limits = &config.tenants["team-a"];
     assert_eq!((limits.calls, limits.questions), (Some(1000), Some(60)));
