@@ -20,6 +20,7 @@ pub mod recognise;
 pub mod schema;
 mod serving;
 mod settings;
+pub mod state;
 pub mod trace;
 mod turn;
 

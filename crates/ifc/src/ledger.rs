@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use crate::{Call, Label, Labeled, json};
 
@@ -91,6 +91,7 @@ pub struct Receipt(Arc<Known>);
 struct Known {
     id: ReceiptId,
     state: AtomicU8,
+    late: AtomicBool,
 }
 
 impl Receipt {
@@ -101,8 +102,11 @@ impl Receipt {
 
     /// The receipt of a call that another process has permitted.
     pub(crate) fn restored(id: ReceiptId, state: CallState) -> Self {
-        let state = AtomicU8::new(state as u8);
-        Self(Arc::new(Known { id, state }))
+        Self(Arc::new(Known {
+            id,
+            state: AtomicU8::new(state as u8),
+            late: AtomicBool::new(false),
+        }))
     }
 
     /// The name of the call.
@@ -115,6 +119,13 @@ impl Receipt {
     #[must_use]
     pub fn state(&self) -> CallState {
         CallState::of(self.0.state.load(Ordering::Acquire))
+    }
+
+    /// Whether the call would not be permitted now without a question, since another process has permitted an equal one or one
+    /// on which its rule depends, and the call was not sent before this was known.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        self.0.late.load(Ordering::Acquire)
     }
 
     /// The state of the call; `None` if its permit was dropped unspent. An unspent permit may be spent at any moment,
@@ -163,6 +174,10 @@ impl Receipt {
     /// Another process knows this of the call.
     fn raise(&self, state: CallState) {
         self.0.state.fetch_max(state as u8, Ordering::AcqRel);
+    }
+
+    fn mark_late(&self) {
+        self.0.late.store(true, Ordering::Release);
     }
 
     fn change(&self, from: CallState, to: CallState) {
@@ -429,9 +444,9 @@ impl Ledger {
         }
     }
 
-    /// Adds what another process knows. Returns the calls of this ledger whose permits are unspent and whose decision
-    /// would be another one now: an equal call is new, or they are counted and a counted one is.
-    pub(crate) fn absorb(&mut self, other: LedgerState) -> BTreeSet<ReceiptId> {
+    /// Adds what another process knows. A call of this ledger with an unspent permit is late if its decision would be another
+    /// one now: an equal call is new, or it is counted and a counted one is.
+    pub(crate) fn absorb(&mut self, other: LedgerState) {
         let seed = self.seed;
         let is_open = move |receipt: &&Receipt| {
             receipt.id().seed == seed && receipt.state() == CallState::Permitted
@@ -441,36 +456,36 @@ impl Ledger {
             .map(|receipt| (receipt.id(), receipt.clone()))
             .collect();
         let counted = self.counted.calls.iter().map(|call| &call.receipt);
-        let counted: Vec<ReceiptId> = counted.filter(is_open).map(Receipt::id).collect();
-        let mut late = BTreeSet::new();
+        let counted: Vec<Receipt> = counted.filter(is_open).cloned().collect();
         for EnteredCall { id, key, state } in other.calls {
             let key = Key(key);
-            if let Some(receipt) = known.get(&id) {
-                receipt.raise(state);
-                continue;
-            }
-            let receipt = Receipt::restored(id, state);
-            known.insert(id, receipt.clone());
-            if receipt.ran().is_some() {
+            let old = known.get(&id).cloned();
+            let is_known = old.as_ref().is_some_and(|old| old.ran().is_some());
+            let receipt = old.clone().unwrap_or_else(|| Receipt::restored(id, state));
+            receipt.raise(state);
+            if !is_known && receipt.ran().is_some() {
                 let equal = self.calls.iter().filter(|(own, _)| *own == key);
                 let open = equal.map(|(_, receipt)| receipt).filter(is_open);
-                late.extend(open.map(Receipt::id));
+                open.for_each(Receipt::mark_late);
             }
-            self.enter(key, &receipt);
+            if old.is_none() {
+                known.insert(id, receipt.clone());
+                self.enter(key, &receipt);
+            }
         }
-        let is_counted = |id| self.counted.calls.iter().any(|it| it.receipt.id() == id);
-        let (old, news): (Vec<_>, Vec<_>) =
-            (other.counted.into_iter()).partition(|call| is_counted(call.id));
-        for call in old {
-            known.get(&call.id).inspect(|it| it.raise(call.state));
-        }
-        for call in news {
+        let own = self.counted.calls.iter().map(|call| call.receipt.id());
+        let own: BTreeSet<ReceiptId> = own.collect();
+        let mut is_more = other.is_full && !self.counted.is_full;
+        self.counted.is_full |= other.is_full;
+        for call in other.counted {
             // An irreversible one was entered as well, and has one receipt.
             let receipt = known.remove(&call.id);
             let receipt = receipt.unwrap_or_else(|| Receipt::restored(call.id, call.state));
-            if receipt.ran().is_some() {
-                late.extend(&counted);
+            receipt.raise(call.state);
+            if own.contains(&call.id) {
+                continue;
             }
+            is_more |= receipt.ran().is_some();
             self.count(PermittedCall {
                 app: call.app,
                 tool: call.tool,
@@ -479,10 +494,8 @@ impl Ledger {
                 receipt,
             });
         }
-        if other.is_full && !self.counted.is_full {
-            self.counted.is_full = true;
-            late.extend(counted);
+        if is_more {
+            counted.iter().for_each(Receipt::mark_late);
         }
-        late
     }
 }

@@ -66,7 +66,7 @@ pub use known::{KnownResult, Permitted, Results};
 pub use label::{Label, Taint};
 pub use labeled::Labeled;
 pub use lattice::{Dimension, Lattice, LatticeError, Order};
-pub use ledger::{Counts, PastCalls, PermittedCall, Ran, Receipt, ReceiptId};
+pub use ledger::{CallState, Counts, PastCalls, PermittedCall, Ran, Receipt, ReceiptId};
 pub use message::{Author, CallId, Message, PastCall, Tool, Unread};
 pub use monitor::Monitor;
 pub use permissions::{Collaboration, Direction, Permissible, Permissions};

@@ -8,5 +8,6 @@ mod recognise;
 mod shared;
 #[path = "../../../ifc/tests/it/shown.rs"]
 mod shown;
+mod state;
 mod trace;
 mod turn;

@@ -1,7 +1,5 @@
 //! What a monitor holds, as data, so that other processes and a restart know it.
 
-use std::collections::BTreeSet;
-
 use super::Monitor;
 use super::session::{Allowed, Grant, State};
 use crate::endorse::Endorsement;
@@ -42,13 +40,11 @@ impl Monitor {
         }
     }
 
-    /// Takes over what another process knows of this session. Trusted: it must come from a monitor of this session.
-    ///
-    /// Returns the calls that this process has permitted, that were not sent, and that would not be permitted now without
-    /// a question: another process has permitted an equal call, or a call on which their rules depend.
-    pub fn absorb_tcb(&self, other: MonitorState) -> BTreeSet<ReceiptId> {
+    /// Takes over what another process knows of this session. Calls that this process has permitted and not sent may be
+    /// [late](Receipt::is_late) then. Trusted: it must come from a monitor of this session.
+    pub fn absorb_tcb(&self, other: MonitorState) {
         let mut state = self.state();
-        let late = state.ledger().absorb(other.ledger);
+        state.ledger().absorb(other.ledger);
         let is_later = other.turn > state.turn;
         if is_later {
             state.turn = other.turn;
@@ -68,7 +64,6 @@ impl Monitor {
         if same_turn {
             state.absorb_turn(other.refusals, other.allowed);
         }
-        late
     }
 
     /// The receipt of a call that was entered in the ledger, by whatever process.

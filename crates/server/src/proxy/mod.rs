@@ -15,6 +15,8 @@ mod models;
 pub(crate) mod observe;
 mod observer;
 mod rebuild;
+#[cfg(test)]
+mod records;
 mod request;
 mod sessions;
 mod shared;
