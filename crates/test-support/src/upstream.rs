@@ -90,6 +90,11 @@ impl Upstream {
         self.posted().map(|request| request.json()).collect()
     }
 
+    /// The headers of all requests so far.
+    pub fn headers(&self) -> Vec<BTreeMap<String, String>> {
+        self.posted().map(|request| request.headers).collect()
+    }
+
     /// The headers and the body of the newest request.
     pub fn last(&self) -> (BTreeMap<String, String>, Value) {
         let last = self.posted().last().unwrap();

@@ -333,6 +333,14 @@ impl EventSink for Metrics {
             Event::Denied { flow, rule, .. } => {
                 self.decided(at, flow, "denied", rule.as_deref().unwrap_or_default());
             }
+            Event::Answered { flow, allowed, .. } => {
+                let outcome = if *allowed {
+                    "allowed_by_user"
+                } else {
+                    "refused_by_user"
+                };
+                self.decided(at, flow, outcome, "");
+            }
             Event::Rejected { .. } => {
                 let labels = [("front", at.front), ("outcome", "rejected"), ("rule", "")];
                 let mut labels = labels.to_vec();

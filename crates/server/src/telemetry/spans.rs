@@ -11,8 +11,10 @@
 //! result.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use hub::trace::{Call, Event, Flow};
@@ -21,12 +23,14 @@ use opentelemetry::trace::{
     TraceId, TraceState, Tracer as _, TracerProvider as _,
 };
 use opentelemetry::{Context, KeyValue};
-use opentelemetry_otlp::{SpanExporter as Otlp, WithExportConfig};
+use opentelemetry_otlp::{SpanExporter as Otlp, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{
     Sampler, SdkTracer, SdkTracerProvider, Span, SpanData, SpanExporter,
 };
+
+use reqwest::blocking::Client;
 
 use super::metrics::Metrics;
 use super::names::PolicyNames;
@@ -85,11 +89,11 @@ impl Spans {
                 "{endpoint} is no address of http://; run a collector beside the service"
             ));
         }
-        let exporter = Otlp::builder().with_http();
+        let failed =
+            |error: &dyn fmt::Display| format!("cannot send traces to {endpoint}: {error}");
+        let exporter = Otlp::builder().with_http().with_http_client(client()?);
         let exporter = exporter.with_endpoint(format!("{base}/v1/traces"));
-        let exporter = exporter.with_timeout(PATIENCE).build();
-        let inner =
-            exporter.map_err(|error| format!("cannot send traces to {endpoint}: {error}"))?;
+        let inner = exporter.build().map_err(|error| failed(&error))?;
         let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
         let resource = Resource::builder().with_service_name("sluice");
         let provider = SdkTracerProvider::builder()
@@ -288,6 +292,19 @@ impl EventSink for Spans {
             sampled: true,
         })
     }
+}
+
+/// A client that blocks its thread, which is that of the exporter. It is made outside of the runtime, where it would panic.
+fn client() -> Result<Client, String> {
+    let made = thread::spawn(|| {
+        llm::set_up_tls();
+        let client = Client::builder().timeout(PATIENCE).no_proxy();
+        client.tls_certs_only([]).build()
+    });
+    let made = made
+        .join()
+        .map_err(|_| "the client of the collector does not start")?;
+    made.map_err(|error| error.to_string())
 }
 
 /// A span with its place.

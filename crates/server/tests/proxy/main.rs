@@ -25,4 +25,5 @@ mod permits;
 mod refined;
 mod refused;
 mod stage;
+mod telemetry;
 mod washing;
