@@ -21,6 +21,7 @@ pub(crate) struct Asking {
     front: &'static str,
     asker: Option<String>,
     timeout: Duration,
+    outlives: bool,
     keep_for: KeepFor,
     notice: Option<Arc<dyn Notice>>,
 }
@@ -28,19 +29,25 @@ pub(crate) struct Asking {
 impl Asking {
     /// For questions of this front, which wait so long.
     pub(crate) fn new(front: &'static str, timeout: Duration) -> Result<Self> {
-        Ok(Self {
-            store: Arc::new(match paths::desk() {
-                Ok(path) => store::Desk::open(&path)?,
-                // Without a folder for the file, questions are this process's own.
-                Err(_) => store::Desk::in_memory()?,
-            }),
+        let store = match paths::desk() {
+            Ok(path) => store::Desk::open(&path)?,
+            // Without a folder for the file, questions are this process's own.
+            Err(_) => store::Desk::in_memory()?,
+        };
+        Ok(Self::of(Arc::new(store), front, timeout))
+    }
+
+    fn of(store: Arc<store::Desk>, front: &'static str, timeout: Duration) -> Self {
+        Self {
+            store,
             front,
             // Approvers are known by such names, and none allows an own question.
             asker: Some(os_user::name()),
             timeout,
+            outlives: false,
             keep_for: KeepFor::default(),
             notice: None,
-        })
+        }
     }
 
     /// The same, where those are told whom `[desk]` names.
@@ -69,6 +76,7 @@ impl Asking {
             session: session.to_owned(),
             asker: self.asker.clone(),
             timeout: self.timeout,
+            outlives: self.outlives,
             keep_for: self.keep_for.to_string(),
             notice: self.notice.clone(),
             report: message,

@@ -82,7 +82,7 @@ fn main() -> ExitCode {
             Command::Doctor(doctor) => commands::doctor::doctor(&doctor).await,
             Command::Trust(trust) => commands::trust::trust(&trust),
             Command::Approve(approve) => commands::approve::approve(&approve).await,
-            Command::Token(token) => commands::token::token(&token),
+            Command::Token(token) => commands::token::token(&token).await,
             Command::Permissions(args) => commands::permissions::permissions(&args),
             Command::Memory(memory) => commands::memory::memory(&memory),
             Command::Policy(policy) => commands::policy::policy(&policy),

@@ -246,7 +246,7 @@ mod tests {
         (url, got)
     }
 
-    fn kept() -> KeptQuestion {
+    async fn kept() -> KeptQuestion {
         let shown = Shown {
             title: vec!["bank wants to call pay.".to_owned()],
             ..Shown::default()
@@ -255,6 +255,7 @@ mod tests {
             front: "proxy".to_owned(),
             session: String::new(),
             conversation: String::new(),
+            tenant: None,
             asker: None,
             app: "<!channel> bank".to_owned(),
             tool: "pay\u{202e}".to_owned(),
@@ -263,10 +264,11 @@ mod tests {
             approvers: Vec::new(),
             shown: serde_json::to_string(&shown).unwrap(),
             expires: Time::from_millis(1_000),
+            key: None,
         };
         let desk = Desk::in_memory().unwrap();
-        let id = desk.ask(&new, Time::from_millis(0)).unwrap();
-        desk.find(&id.to_string()).unwrap().unwrap()
+        let id = desk.ask(&new, Time::from_millis(0)).await.unwrap().id;
+        desk.find(&id.to_string()).await.unwrap().unwrap()
     }
 
     fn telling(url: &str, contents: bool) -> Notices {
@@ -283,7 +285,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn several_questions_are_one_notice_without_their_words() {
         let (url, got) = server("200 OK");
-        let (notices, question) = (telling(&url, false), kept());
+        let (notices, question) = (telling(&url, false), kept().await);
         notices.waits(1, &question);
         let first = got.recv_timeout(PATIENCE).unwrap();
         assert!(
@@ -304,7 +306,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn contents_are_members_of_their_own_and_no_redirect_is_followed() {
         let (url, got) = server("302 Found");
-        let (notices, question) = (telling(&url, true), kept());
+        let (notices, question) = (telling(&url, true), kept().await);
         notices.waits(1, &question);
         let body = got.recv_timeout(PATIENCE).unwrap();
         let (_, body) = body.split_once("\r\n\r\n").unwrap();

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::termios::{
     LocalModes, OptionalActions, QueueSelector, tcflush, tcgetattr, tcgetwinsize, tcsetattr,
 };
-use server::desk::{Answered, Desk};
+use server::desk::{Answered, Desk, QuestionOrigin};
 use server::{FormAnswer, FormView, QuestionView, Selection, SelectionView, User};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
@@ -223,7 +223,8 @@ impl User for Terminal {
         let Some(desk) = &self.desk else {
             return typed(dialogue, replaced).await;
         };
-        let answered = desk.beside("", asked, typed(dialogue, replaced)).await;
+        let (origin, typed) = (QuestionOrigin::default(), typed(dialogue, replaced));
+        let answered = desk.beside(&origin, asked, typed).await;
         if !answered::is_typed(&answered) {
             say(&answered::line(&answered));
             self.replaced.set();

@@ -16,6 +16,10 @@ use crate::desk::Answered;
 /// Questions of one client that wait at once. No user reads more. The oldest one that its client has left makes room.
 const MAX_ASKED: usize = 64;
 
+/// What a client is told whose question waits on.
+const LEFT: &str =
+    "a question waits for its answer, and this process waits no longer; send the request again";
+
 /// What came of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AskOutcome {
@@ -24,6 +28,8 @@ pub(crate) enum AskOutcome {
     UsedUp,
     /// No answer came, and why.
     Unanswered(String),
+    /// The question waits on, and who asks again meets it; why no answer is waited for.
+    Left(String),
 }
 
 /// Questions by what they are about.
@@ -77,7 +83,14 @@ impl Questions {
         let waiter = {
             let mut all = lock(&self.all);
             all.retain(|_, asked| {
-                let is_void = matches!(*asked.outcome.borrow(), Some(AskOutcome::Unanswered(_)));
+                let is_void = match &*asked.outcome.borrow() {
+                    Some(AskOutcome::Unanswered(_) | AskOutcome::Left(_)) => true,
+                    // The store has it, for this process and others.
+                    Some(AskOutcome::Answer(answered)) => {
+                        answered.is_for_all() && asked.waiting.load(Ordering::Acquire) == 0
+                    }
+                    _ => false,
+                };
                 !is_void && asked.since.elapsed() < timeout.saturating_mul(2)
             });
             let known = all.get(&key).map(Arc::clone);
@@ -116,11 +129,23 @@ impl Questions {
         let outcome = outcome
             .unwrap_or_else(|| AskOutcome::Unanswered("the question was taken back".to_owned()));
         take_back(&self.all, &waiter.key, asked);
-        let was_used = asked.is_used.swap(true, Ordering::AcqRel);
-        let is_once = |answered: &Answered| matches!(answered.answer, Answer::Once | Answer::Each);
-        match outcome {
-            AskOutcome::Answer(answered) if was_used && is_once(&answered) => AskOutcome::UsedUp,
-            outcome => outcome,
+        let AskOutcome::Answer(answered) = outcome else {
+            return outcome;
+        };
+        if answered.is_left() {
+            return AskOutcome::Left(LEFT.to_owned());
+        }
+        let is_free = match answered.claim().await {
+            Some(Ok(is_free)) => is_free,
+            Some(Err(error)) => return AskOutcome::Unanswered(error.to_string()),
+            None => {
+                let was_used = asked.is_used.swap(true, Ordering::AcqRel);
+                !was_used || !matches!(answered.answer, Answer::Once | Answer::Each)
+            }
+        };
+        match is_free {
+            true => AskOutcome::Answer(answered),
+            false => AskOutcome::UsedUp,
         }
     }
 }

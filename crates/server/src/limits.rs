@@ -19,7 +19,7 @@ use tokio::time::sleep;
 
 use crate::QuestionView;
 use crate::api::error::ApiError;
-use crate::desk::{Answered, Approver, Other};
+use crate::desk::{Answered, Approver, Other, QuestionOrigin};
 use crate::sink::{At, EventSink, REDEEMED};
 
 const HOUR_MS: i64 = 3_600_000;
@@ -406,24 +406,26 @@ impl Policy for Limited<dyn Policy> {
 #[async_trait]
 impl Approver for Limited<dyn Approver> {
     async fn approve(&self, conversation: &str, question: &QuestionView) -> ifc::Answer {
-        self.ask(conversation, question).await.answer
+        self.ask(&QuestionOrigin::of(conversation), question)
+            .await
+            .answer
     }
 
-    async fn ask(&self, conversation: &str, question: &QuestionView) -> Answered {
+    async fn ask(&self, origin: &QuestionOrigin, question: &QuestionView) -> Answered {
         match self.counts() {
-            true => self.own.ask(conversation, question).await,
+            true => self.own.ask(origin, question).await,
             false => Answered::NOT,
         }
     }
 
     async fn ask_beside(
         &self,
-        conversation: &str,
+        origin: &QuestionOrigin,
         question: &QuestionView,
         other: Other<'_>,
     ) -> Answered {
         match self.counts() {
-            true => self.own.ask_beside(conversation, question, other).await,
+            true => self.own.ask_beside(origin, question, other).await,
             false => other.await,
         }
     }

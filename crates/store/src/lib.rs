@@ -3,8 +3,8 @@
 //! [`Memory`] is a trait; [`SqliteMemory`] keeps memories in a SQLite file. Each entry keeps its label, a
 //! derived entry is at or above its sources, and a search ranks the entries that its reader may see and no
 //! others. [`Permissions`] keeps what the user allowed, bound to the identities of the apps involved. [`Desk`] keeps
-//! questions until they are answered, and the tokens of those who answer. [`Store`] is what a service keeps, in SQLite or
-//! PostgreSQL; [`SessionState`] is its state of conversations, [`AuditLog`] its audit log.
+//! questions until they are answered, and the tokens of agents, approvers and admins. [`Store`] is what a service keeps, in
+//! SQLite or PostgreSQL; [`SessionState`] is its state of conversations, [`AuditLog`] its audit log.
 //!
 //! Nothing here decides: the hub asks, and the monitor decides. A label that cannot be read is ⊤, and a
 //! permission that cannot be read allows nothing.
@@ -26,8 +26,8 @@ mod time;
 pub use audit::{AUDIT_PAGE, AuditBatch, AuditChain, AuditEntry, AuditError, AuditLog, AuditPlace};
 pub use database::{DatabaseError, DatabaseFault};
 pub use desk::{
-    Answerer, Desk, DeskError, KeptAnswer, KeptQuestion, KeptToken, NewQuestion, NewToken,
-    Questions, Role,
+    Answerer, Asked, Desk, DeskError, KeptAnswer, KeptQuestion, KeptToken, NewQuestion, NewToken,
+    QuestionHead, QuestionKey, Questions, Role, Taken,
 };
 pub use failure::StateError;
 pub use id::{BadId, ChainId, EntryId, PermissionId, QuestionId};

@@ -9,9 +9,10 @@ use sqlx::{Connection, PgPool};
 use crate::StateError;
 
 /// The versions of the tables: each entry turns the one before into its own. One that was released is not changed.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("../migrations/postgres/1_state.sql"),
     include_str!("../migrations/postgres/2_audit.sql"),
+    include_str!("../migrations/postgres/3_desk.sql"),
 ];
 
 /// Settings of each connection. All tables are in a schema of their own. A statement that waits longer than these is given up.

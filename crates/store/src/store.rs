@@ -7,11 +7,11 @@ use crate::audit::{self, AuditLog, PostgresAudit, SqliteAudit};
 use crate::database::{Database, Schema};
 use crate::postgres::{PoolSettings, Postgres};
 use crate::state::{PostgresState, SessionState, SqliteState};
-use crate::{DatabaseError, StateError};
+use crate::{DatabaseError, Desk, StateError};
 
 /// The file of the state. Questions and tokens have one of their own beside it, which other commands use too.
 const FILE: &str = "state.db";
-
+const DESK: &str = "desk.db";
 /// The file of the audit log: its commits wait for those of no other file, and other commands write it too.
 const AUDIT: &str = "audit.db";
 
@@ -33,6 +33,7 @@ enum Backend {
     Sqlite {
         state: Arc<Database>,
         audit: Arc<Database>,
+        desk: Arc<Desk>,
     },
     Postgres(Arc<Postgres>),
 }
@@ -45,14 +46,16 @@ impl Store {
     pub fn sqlite(folder: &Path) -> Result<Self, DatabaseError> {
         let state = Arc::new(Database::open(&folder.join(FILE), &SCHEMA)?);
         let audit = Arc::new(Database::open(&folder.join(AUDIT), &audit::SCHEMA)?);
-        Ok(Self(Backend::Sqlite { state, audit }))
+        let desk = Arc::new(Desk::file(&folder.join(DESK))?);
+        Ok(Self(Backend::Sqlite { state, audit, desk }))
     }
 
     /// A store of this process alone, which ends with it.
     pub fn in_memory() -> Result<Self, DatabaseError> {
         let state = Arc::new(Database::in_memory(&SCHEMA)?);
         let audit = Arc::new(Database::in_memory(&audit::SCHEMA)?);
-        Ok(Self(Backend::Sqlite { state, audit }))
+        let desk = Arc::new(Desk::of_process()?);
+        Ok(Self(Backend::Sqlite { state, audit, desk }))
     }
 
     /// Connects to PostgreSQL, and makes or upgrades the tables.
@@ -77,6 +80,14 @@ impl Store {
         match &self.0 {
             Backend::Sqlite { audit, .. } => Arc::new(SqliteAudit(Arc::clone(audit))),
             Backend::Postgres(postgres) => Arc::new(PostgresAudit(Arc::clone(postgres))),
+        }
+    }
+
+    /// Questions and tokens.
+    pub fn desk(&self) -> Arc<Desk> {
+        match &self.0 {
+            Backend::Sqlite { desk, .. } => Arc::clone(desk),
+            Backend::Postgres(postgres) => Arc::new(Desk::postgres(Arc::clone(postgres))),
         }
     }
 }

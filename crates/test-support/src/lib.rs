@@ -18,3 +18,9 @@ pub use dialects::{Answer, Call, Wire};
 pub use http::{Reply, Request, Server, events, json, json_with, status};
 pub use postgres::{PASSWORD, Postgres};
 pub use upstream::{ModelReply, Upstream, calls, in_api, newest, says};
+
+/// Waits for an operation, in a test without a runtime.
+pub fn wait<T>(operation: impl Future<Output = T>) -> T {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_time().build().unwrap().block_on(operation)
+}

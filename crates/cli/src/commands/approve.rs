@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::{IsTerminal, stdout};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -10,9 +11,9 @@ use hub::question::Shown;
 use hub::trace::escape;
 use serde_json::json;
 use server::desk;
-use store::{Answerer, Desk, DeskError, KeptQuestion, KeptToken};
+use store::{Answerer, Desk, DeskError, KeptQuestion, KeptToken, QuestionHead, Role};
 
-use super::token::{has_person, open};
+use super::token::{DeskOf, has_person};
 use crate::exit::Exit;
 use crate::json_lines::{print_json, show};
 use crate::os_user;
@@ -33,6 +34,8 @@ const CALL: usize = 60;
 pub(crate) struct Approve {
     #[command(subcommand)]
     action: Action,
+    #[command(flatten)]
+    desk: DeskOf,
 }
 
 #[derive(Debug, Args)]
@@ -88,16 +91,16 @@ enum Action {
 
 /// Lists, shows or answers questions.
 pub(crate) async fn approve(args: &Approve) -> Result<Exit> {
-    let approver = Approver::new()?;
+    let approver = Approver::new(&args.desk).await?;
     match &args.action {
         Action::List {
             json,
             wait,
             session,
         } => approver.list(*json, *wait, session.as_deref()).await,
-        Action::Show(given) => approver.show(given),
-        Action::Yes(given) => approver.answer(given, "once"),
-        Action::No(given) => approver.answer(given, "no"),
+        Action::Show(given) => approver.show(given).await,
+        Action::Yes(given) => approver.answer(given, "once").await,
+        Action::No(given) => approver.answer(given, "no").await,
         Action::Answer { given, answer } => {
             // The words of the other commands, and the letters of a terminal.
             let answer = match answer.as_str() {
@@ -105,23 +108,23 @@ pub(crate) async fn approve(args: &Approve) -> Result<Exit> {
                 "deny" | "d" => "no",
                 answer => answer,
             };
-            approver.answer(given, answer)
+            approver.answer(given, answer).await
         }
     }
 }
 
 /// The one who answers: a token, or the user of this process.
 struct Approver {
-    desk: Desk,
+    desk: Arc<Desk>,
     token: Option<KeptToken>,
 }
 
 impl Approver {
-    fn new() -> Result<Self> {
-        let desk = open()?;
+    async fn new(of: &DeskOf) -> Result<Self> {
+        let desk = of.open().await?;
         let token = match env::var(TOKEN) {
             Ok(secret) => {
-                let found = desk.admit(secret.trim(), now())?;
+                let found = desk.admit(secret.trim(), now()).await?;
                 // Not the user's own rights: they may be wider than those that the token was to have.
                 Some(found.with_context(|| {
                     format!(
@@ -132,22 +135,29 @@ impl Approver {
             Err(env::VarError::NotPresent) => None,
             Err(error) => bail!("${TOKEN}: {error}"),
         };
+        if token
+            .as_ref()
+            .is_some_and(|token: &KeptToken| token.role == Role::Agent)
+        {
+            bail!("the token in ${TOKEN} is one of an agent, which sees no questions");
+        }
         Ok(Self { desk, token })
     }
 
-    fn may_see(&self, question: &KeptQuestion) -> bool {
+    fn may_see(&self, question: &QuestionHead) -> bool {
         let token = self.token.as_ref();
-        token.is_none_or(|token| token.may_see(&question.question))
+        token.is_none_or(|token| token.may_see_head(question))
     }
 
     async fn list(&self, as_json: bool, wait: bool, session: Option<&str>) -> Result<Exit> {
         let is_of = |it: &KeptQuestion| session.is_none_or(|own| it.question.session == own);
         let mut is_said = false;
         let (all, unreadable) = loop {
-            let version = self.desk.version()?;
-            let found = self.desk.waiting(now())?;
+            let version = self.desk.version().await?;
+            let found = self.desk.waiting_for(now(), |head| self.may_see(head));
+            let found = found.await?;
             let mut all = found.all;
-            all.retain(|question| self.may_see(question) && is_of(question));
+            all.retain(is_of);
             if !wait || !all.is_empty() {
                 break (all, found.unreadable);
             }
@@ -156,7 +166,7 @@ impl Approver {
                 is_said = true;
             }
             // Not the questions themselves, which may be large.
-            while self.desk.version()? == version {
+            while self.desk.version().await? == version {
                 tokio::time::sleep(LOOK).await;
             }
         };
@@ -186,8 +196,8 @@ impl Approver {
         Ok(Exit::Done)
     }
 
-    fn show(&self, given: &Given) -> Result<Exit> {
-        let question = self.find(&given.id)?;
+    async fn show(&self, given: &Given) -> Result<Exit> {
+        let question = self.find(&given.id).await?;
         let shown = shown(&question)?;
         if given.json {
             print_json(&desk::shown(&question, now()))?;
@@ -218,11 +228,9 @@ impl Approver {
     }
 
     /// The question with this id. What this approver may not see does not exist.
-    fn find(&self, id: &str) -> Result<KeptQuestion> {
-        let found = self
-            .desk
-            .find(id)?
-            .filter(|question| self.may_see(question));
+    async fn find(&self, id: &str) -> Result<KeptQuestion> {
+        let found = self.desk.find(id).await?;
+        let found = found.filter(|kept| self.may_see(&kept.question.head(kept.id)));
         found.with_context(|| {
             format!(
                 "there is no question {}; list them with `sluice approve list`",
@@ -231,8 +239,8 @@ impl Approver {
         })
     }
 
-    fn answer(&self, given: &Given, answer: &str) -> Result<Exit> {
-        let question = self.find(&given.id)?;
+    async fn answer(&self, given: &Given, answer: &str) -> Result<Exit> {
+        let question = self.find(&given.id).await?;
         let mut allows = String::new();
         if answer != "no" {
             if self.token.is_none() && !has_person() {
@@ -264,8 +272,8 @@ impl Approver {
             from: from.to_owned(),
         };
         let answered = match &self.token {
-            Some(token) => self.desk.answer_by(id, answer, token, from, now()),
-            None => self.desk.answer(id, answer, &by(), now()),
+            Some(token) => self.desk.answer_by(id, answer, token, from, now()).await,
+            None => self.desk.answer(id, answer, &by(), now()).await,
         };
         let error = match answered {
             Ok(()) => None,
@@ -364,12 +372,13 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_row_of_the_list_is_not_broken() {
+    #[tokio::test]
+    async fn a_row_of_the_list_is_not_broken() {
         let new = NewQuestion {
             front: "proxy".to_owned(),
             session: String::new(),
             conversation: String::new(),
+            tenant: None,
             asker: None,
             app: "bank".repeat(30),
             tool: "pay".to_owned(),
@@ -378,10 +387,11 @@ mod tests {
             approvers: Vec::new(),
             shown: String::new(),
             expires: Time::from_millis(now().millis() + 90_000_000),
+            key: None,
         };
         let desk = Desk::in_memory().unwrap();
-        let id = desk.ask(&new, now()).unwrap();
-        let kept = desk.find(&id.to_string()).unwrap().unwrap();
+        let id = desk.ask(&new, now()).await.unwrap().id;
+        let kept = desk.find(&id.to_string()).await.unwrap().unwrap();
         let shown = Shown {
             text: Some("x ".repeat(300)),
             ..Shown::default()

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
@@ -57,7 +56,7 @@ fn host_name(text: &str) -> Result<String, String> {
 
 pub(crate) async fn desk(args: Desk) -> Result<Exit> {
     let setup = PageSetup {
-        store: Arc::new(token::open()?),
+        store: token::open(args.file.config.as_deref()).await?,
         address: args.listen,
         hosts: args.host,
         user: os_user::name(),

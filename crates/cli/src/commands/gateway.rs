@@ -183,7 +183,7 @@ pub(crate) async fn serve(
             let client = gateway.client("");
             let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
             client.serve(input, output, cancel.notified()).await?;
-            desk.close();
+            desk.close().await;
         }
     }
     Ok(trace)
@@ -311,7 +311,7 @@ async fn listen(
     let ending = async {
         cancel.notified().await;
         // An open question becomes a no.
-        desk.close();
+        desk.close().await;
     };
     listening.serve(ending).await;
     Ok(())

@@ -165,7 +165,7 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
         say("waiting for open requests; press Ctrl-C twice to stop at once\n");
         // An open question becomes a no.
         if let Some(desk) = desk {
-            desk.close();
+            desk.close().await;
         }
     };
     guard.serve(ending).await;

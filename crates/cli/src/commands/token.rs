@@ -1,18 +1,23 @@
-//! `sluice token`: tokens by which other people answer questions.
+//! `sluice token`: tokens of agents, of people who answer questions, and of admins.
 
+use std::env;
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::{Args, Subcommand, builder::PossibleValuesParser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
 use config::{Config, Diagnostic, Severity};
 use hub::trace::escape;
 use ifc::Effect;
 use policy::Place;
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 
-use store::{Desk, KeptToken, NewToken, Role, Time};
+use store::{Desk, KeptToken, NewToken, PoolSettings, Role, Store, Time};
 
+use crate::configuration;
 use crate::exit::Exit;
 use crate::json_lines::{print_json, show};
 use crate::paths;
@@ -24,19 +29,38 @@ use crate::words::minute;
 pub(crate) struct Token {
     #[command(subcommand)]
     action: Action,
+    #[command(flatten)]
+    desk: DeskOf,
+}
+
+/// Whose questions and tokens a command is about.
+#[derive(Debug, Args)]
+pub(crate) struct DeskOf {
+    /// Use the database of this service's configuration [default: that of $SLUICE_CONFIG, else your own questions and tokens on
+    /// this machine].
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make a token for a person. It is printed once; only its digest is stored.
+    /// Make a token for a person or an agent. It is printed once; only its digest is stored.
     #[command(
-        after_help = "Example:\n  sluice token new ada\n  sluice token new ada --apps mail,calendar --effects read,write --for 30d\n\n\
-                      The holder of the token answers questions in this name: on the page of `sluice desk`, over HTTP, and with\n\
-                      `sluice approve` in $SLUICE_TOKEN. Programs without a terminal cannot make one."
+        after_help = "Example:\n  sluice token new ada\n  sluice token new ada --apps mail,calendar --effects read,write --expires 30d\n  \
+                      sluice token new builder --role agent --tenant team-a --expires 90d\n\n\
+                      The holder of an approver's token answers questions in this name: on the page of `sluice desk`, over HTTP, and with\n\
+                      `sluice approve` in $SLUICE_TOKEN. Programs without a terminal can make tokens of agents alone."
     )]
     New {
-        /// The person: the name in `approvers`, and under which answers are recorded.
+        /// The person or agent: the name in `approvers`, and under which answers are recorded.
         name: String,
+        /// agent: sends requests to the proxy and gateway of `sluice serve`, and sees no question. approver: answers questions.
+        /// admin: answers all questions, and reads metrics and the audit log.
+        #[arg(long, default_value = "approver", value_parser = PossibleValuesParser::new(Role::ALL.map(Role::name)).map(role))]
+        role: Role,
+        /// The tenant of the agent, or the one whose questions the approver sees [default: no tenant, and all questions].
+        #[arg(long, value_name = "TENANT")]
+        tenant: Option<String>,
         /// Show only questions about these apps, with commas between them [default: all].
         #[arg(long, value_delimiter = ',', value_name = "APPS")]
         apps: Vec<String>,
@@ -45,7 +69,7 @@ enum Action {
             value_parser = PossibleValuesParser::new(Effect::ALL.map(Effect::name)))]
         effects: Vec<String>,
         /// How long it counts: a number with m, h, d or w (minutes, hours, days, weeks) [default: until it is revoked].
-        #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+        #[arg(long = "expires", visible_alias = "for", value_name = "TIME", value_parser = duration)]
         lasts: Option<i64>,
         /// Print JSON.
         #[arg(long)]
@@ -67,11 +91,13 @@ enum Action {
 }
 
 /// Makes, lists or revokes tokens.
-pub(crate) fn token(args: &Token) -> Result<Exit> {
-    let desk = open()?;
+pub(crate) async fn token(args: &Token) -> Result<Exit> {
+    let desk = args.desk.open().await?;
     match &args.action {
         Action::New {
             name,
+            role,
+            tenant,
             apps,
             effects,
             lasts,
@@ -81,15 +107,16 @@ pub(crate) fn token(args: &Token) -> Result<Exit> {
                 lasts.map(|lasts| Time::from_millis(now().millis().saturating_add(lasts)));
             let new = NewToken {
                 name: name.clone(),
-                role: Role::Approver,
+                role: *role,
+                tenant: tenant.clone(),
                 apps: apps.clone(),
                 effects: effects.clone(),
                 expires,
             };
-            make(&desk, &new, *json)
+            make(&desk, &new, *json).await
         }
-        Action::List { json } => list(&desk, *json),
-        Action::Revoke { name } => match desk.revoke(name)? {
+        Action::List { json } => list(&desk, *json).await,
+        Action::Revoke { name } => match desk.revoke(name).await? {
             true => {
                 say("revoked\n");
                 Ok(Exit::Done)
@@ -102,9 +129,39 @@ pub(crate) fn token(args: &Token) -> Result<Exit> {
     }
 }
 
-/// The questions and tokens of this user.
-pub(crate) fn open() -> Result<Desk> {
-    Desk::open(&paths::desk()?).context("the questions and tokens cannot be read")
+fn role(name: String) -> Role {
+    let mut all = Role::ALL.into_iter();
+    // The parser takes no other name.
+    all.find(|role| role.name() == name)
+        .unwrap_or(Role::Approver)
+}
+
+impl DeskOf {
+    /// Opens them.
+    pub(crate) async fn open(&self) -> Result<Arc<Desk>> {
+        open(self.config.as_deref()).await
+    }
+}
+
+/// The questions and tokens of the service with this configuration, or of this user.
+pub(crate) async fn open(file: Option<&Path>) -> Result<Arc<Desk>> {
+    // A file of the working folder does not count: it may name a database of its author's.
+    let is_named = file.is_some() || env::var_os("SLUICE_CONFIG").is_some_and(|it| !it.is_empty());
+    if is_named {
+        let config = configuration::open(file, false)?;
+        let state = &config.state;
+        let url = state.url_env.as_ref().map(|name| {
+            let missing = || format!("the variable {name} of [state] url_env is not set");
+            env::var(name).with_context(missing)
+        });
+        if let Some(url) = url.transpose()?.or_else(|| state.url.clone()) {
+            let store = Store::postgres(&url, &PoolSettings::default()).await;
+            let store = store.context("the database of [state] cannot be used")?;
+            return Ok(store.desk());
+        }
+    }
+    let desk = Desk::open(&paths::desk()?).context("the questions and tokens cannot be read")?;
+    Ok(Arc::new(desk))
 }
 
 /// A warning for each tool whose approvers cannot answer: a token alone is an approver.
@@ -119,10 +176,12 @@ pub(crate) fn without_token(config: &Config) -> Result<Vec<Diagnostic>> {
         // To look for tokens would make their file.
         return Ok(Vec::new());
     }
-    let tokens = open()?.tokens()?;
+    let tokens = async { anyhow::Ok(open(None).await?.tokens().await?) };
+    let tokens = tokio::task::block_in_place(|| Handle::current().block_on(tokens))?;
     let cannot_answer = |name: &&String| {
         let counts = |it: &KeptToken| it.name == **name && it.expires.is_none_or(|end| now() < end);
-        !tokens.iter().any(counts)
+        let mut approvers = tokens.iter().filter(|it| it.role != Role::Agent);
+        !approvers.any(counts)
     };
     let warning = |(names, place): (&Arc<[String]>, &Place)| {
         let missing: Vec<&str> = names
@@ -153,20 +212,34 @@ pub(crate) fn has_person() -> bool {
     std::io::stdin().is_terminal()
 }
 
-fn make(desk: &Desk, new: &NewToken, as_json: bool) -> Result<Exit> {
+async fn make(desk: &Desk, new: &NewToken, as_json: bool) -> Result<Exit> {
     if !config::is_approver_name(&new.name) {
         bail!("the name of a token has at most 64 letters, digits, '-', '_', '.' and '@'");
+    }
+    let tenant = new.tenant.as_deref();
+    if tenant.is_some_and(|name| !config::is_tenant_name(name)) {
+        bail!("the name of a tenant has at most 64 letters, digits, '-', '_' and '.'");
     }
     // An empty name would look like a limit that is not there.
     if new.apps.iter().any(String::is_empty) {
         bail!("--apps has an empty name; write the names of apps with commas between them");
     }
-    if !has_person() {
+    let has_limits = !new.apps.is_empty() || !new.effects.is_empty();
+    match new.role {
+        Role::Agent if has_limits => bail!("--apps and --effects are limits of an approver"),
+        Role::Admin if has_limits || new.tenant.is_some() => {
+            bail!("an admin sees all questions; leave out --apps, --effects and --tenant")
+        }
+        _ => {}
+    }
+    if new.role != Role::Agent && !has_person() {
         bail!("a token lets others answer in your place, so it is made at a terminal only");
     }
-    let secret = desk.new_token(new, now())?;
+    let secret = desk.new_token(new, now()).await?;
     if as_json {
-        print_json(&json!({"name": new.name, "token": secret}))?;
+        print_json(
+            &json!({"name": new.name, "role": new.role.name(), "tenant": new.tenant, "token": secret}),
+        )?;
         return Ok(Exit::Done);
     }
     say(&format!(
@@ -177,8 +250,8 @@ fn make(desk: &Desk, new: &NewToken, as_json: bool) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn list(desk: &Desk, as_json: bool) -> Result<Exit> {
-    let tokens = desk.tokens()?;
+async fn list(desk: &Desk, as_json: bool) -> Result<Exit> {
+    let tokens = desk.tokens().await?;
     if tokens.is_empty() && !as_json {
         say("there are no tokens; make one with `sluice token new NAME`\n");
     }
@@ -201,11 +274,20 @@ fn line(token: &KeptToken) -> String {
     let used = token.last_used.map_or("never used".to_owned(), |at| {
         format!("last used {}", minute(at))
     });
+    let tenant = token.tenant.iter();
+    let tenant: String = tenant.map(|name| format!(" of {name}")).collect();
+    let limits = match token.role {
+        Role::Approver => format!(
+            ", {}, {}",
+            only("apps", &token.apps),
+            only("effects", &token.effects)
+        ),
+        Role::Agent | Role::Admin => String::new(),
+    };
     format!(
-        "{:<20} {}, {}  since {}{expires}  {used}",
+        "{:<20} {}{tenant}{limits}  since {}{expires}  {used}",
         token.name,
-        only("apps", &token.apps),
-        only("effects", &token.effects),
+        token.role.name(),
         minute(token.created),
     )
 }
@@ -215,6 +297,7 @@ fn value(token: &KeptToken) -> Value {
     json!({
         "name": token.name,
         "role": token.role.name(),
+        "tenant": token.tenant,
         "apps": token.apps,
         "effects": token.effects,
         "created": token.created.millis(),

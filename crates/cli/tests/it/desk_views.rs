@@ -16,6 +16,7 @@ use store::{
     Action, App, Content, Domain, Draft, EntryId, Grant, Identity, Limits, Memory, Name, Namespace,
     NewToken, Permissions, Role, Speaker, SqliteMemory,
 };
+use test_support::wait;
 
 use crate::home::Home;
 
@@ -342,11 +343,12 @@ fn an_approvers_token_sees_none_of_these_pages() {
     let token = NewToken {
         name: "ada".to_owned(),
         role: Role::Approver,
+        tenant: None,
         apps: Vec::new(),
         effects: Vec::new(),
         expires: None,
     };
-    let token = store.new_token(&token, SystemTime::now().into()).unwrap();
+    let token = wait(store.new_token(&token, SystemTime::now().into())).unwrap();
     let mut desk = Desk::start(&home);
     desk.cookie.clear();
     let (_, answer) = desk.send("POST", "/login", &format!("token={token}"));

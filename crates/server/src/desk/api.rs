@@ -22,9 +22,9 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use store::{Answerer, DeskError, KeptQuestion, KeptToken, QuestionId, Time};
+use store::{Answerer, DeskError, KeptQuestion, KeptToken, QuestionHead, QuestionId, Role, Time};
 
-use super::front::{Desk, blocking, now};
+use super::front::{Desk, now};
 use crate::api::{
     error::ApiError,
     http::{self, Budget, Hosts, Peer, json_body},
@@ -92,9 +92,9 @@ impl Api {
     async fn admit(&self, peer: Peer, headers: &HeaderMap) -> Result<Rights, ApiError> {
         let given = headers.get(AUTHORIZATION);
         let given = given.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-        let given = given.unwrap_or_default().to_owned();
+        let given = given.unwrap_or_default();
         // Digests are compared, so that the time tells nothing about the token.
-        let is_own = |own: &&Arc<Desk>| Sha256::digest(&given) == Sha256::digest(own.token());
+        let is_own = |own: &&Arc<Desk>| Sha256::digest(given) == Sha256::digest(own.token());
         if let Some(own) = self.own.as_ref().filter(is_own) {
             // Canonical, since a socket of IPv6 shows 127.0.0.1 as `::ffff:127.0.0.1`.
             return match peer.0.ip().to_canonical().is_loopback() {
@@ -106,8 +106,10 @@ impl Api {
                 }
             };
         }
-        let admitted = blocking(&self.store, move |store| store.admit(&given, now())).await;
-        admitted.map_err(failed)?.map(Rights::Token).ok_or_else(|| {
+        let admitted = self.store.admit(given, now()).await.map_err(failed)?;
+        // An agent does not answer its own questions.
+        let admitted = admitted.filter(|token| token.role != Role::Agent);
+        admitted.map(Rights::Token).ok_or_else(|| {
             let message = "wrong token; use one of `sluice token new`, or the one that was printed at the start";
             ApiError::new(StatusCode::UNAUTHORIZED, message)
         })
@@ -116,30 +118,34 @@ impl Api {
     /// A question that this sender may see. One that it may not see is as unknown as one that does not exist.
     async fn find(&self, rights: &Rights, id: &str) -> Result<KeptQuestion, ApiError> {
         let id: QuestionId = id.parse().map_err(|_| failed(DeskError::Unknown))?;
-        let found = blocking(&self.store, move |store| store.find(&id.to_string())).await;
-        let found = found
-            .map_err(failed)?
-            .filter(|kept| rights.see(kept.id, &kept.question.app, kept.question.effects()));
+        let found = self.store.find(&id.to_string()).await.map_err(failed)?;
+        let found = found.filter(|kept| rights.see(&kept.question.head(kept.id)));
         found.ok_or_else(|| failed(DeskError::Unknown))
     }
 }
 
 impl Rights {
-    fn see(&self, id: QuestionId, app: &str, effect: &str) -> bool {
+    fn see(&self, head: &QuestionHead) -> bool {
         match self {
-            Self::Own(desk) => desk.waits_for(id),
-            Self::Token(token) => token.may_see_of(app, effect),
+            Self::Own(desk) => desk.waits_for(head.id),
+            Self::Token(token) => token.may_see_head(head),
         }
     }
 
-    fn answer(&self, store: &store::Desk, id: QuestionId, answer: &str) -> Result<(), DeskError> {
+    async fn answer(
+        &self,
+        store: &store::Desk,
+        id: QuestionId,
+        answer: &str,
+    ) -> Result<(), DeskError> {
         let from = "http";
         match self {
             Self::Own(_) => {
                 let (name, from) = (None, from.to_owned());
-                store.answer(id, answer, &Answerer { name, from }, now())
+                let by = Answerer { name, from };
+                store.answer(id, answer, &by, now()).await
             }
-            Self::Token(token) => store.answer_by(id, answer, token, from, now()),
+            Self::Token(token) => store.answer_by(id, answer, token, from, now()).await,
         }
     }
 }
@@ -152,10 +158,15 @@ async fn openapi() -> impl IntoResponse {
 
 fn failed(error: DeskError) -> ApiError {
     let status = match error {
-        DeskError::Unknown | DeskError::Ambiguous(_) => StatusCode::NOT_FOUND,
+        DeskError::Unknown | DeskError::Expired | DeskError::Left | DeskError::Ambiguous(_) => {
+            StatusCode::NOT_FOUND
+        }
         DeskError::Answered(_) => StatusCode::CONFLICT,
         DeskError::NotOffered(_) => StatusCode::BAD_REQUEST,
-        DeskError::NotAllowed(_) | DeskError::AskerUnknown => StatusCode::FORBIDDEN,
+        DeskError::NotAllowed(_) | DeskError::AskerUnknown | DeskError::OfAgent => {
+            StatusCode::FORBIDDEN
+        }
+        DeskError::Postgres(_) => return ApiError::unavailable(error.to_string()),
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
     ApiError::new(status, error.to_string())
@@ -168,9 +179,7 @@ async fn list(
 ) -> Result<Json<Value>, ApiError> {
     let rights = api.admit(peer, &headers).await?;
     let now = now();
-    let waiting = blocking(&api.store, move |store| {
-        store.waiting_for(now, |id, app, effect| rights.see(id, app, effect))
-    });
+    let waiting = api.store.waiting_for(now, |head| rights.see(head));
     let waiting = waiting.await.map_err(failed)?.all.into_iter();
     let shown: Vec<Value> = waiting.map(|kept| shown(&kept, now)).collect();
     Ok(Json(json!({"approvals": shown})))
@@ -206,13 +215,10 @@ async fn decide(
         serde_json::from_slice(&body).map_err(|error| ApiError::invalid(error.to_string()))?;
     let id = api.find(&rights, &id).await?.id;
     let reply = json!({"id": id.to_string(), "answer": answer});
-    let answered = blocking(&api.store, move |store| {
-        rights.answer(store, id, &answer)?;
-        store.take(id)
-    });
-    let kept = answered.await.map_err(failed)?;
+    let answered = rights.answer(&api.store, id, &answer).await;
+    answered.map_err(failed)?;
     if let Some(own) = &api.own {
-        own.settle(id, kept);
+        own.settle(id, &own.answer(id).await.map_err(failed)?);
     }
     Ok(Json(reply))
 }
@@ -237,6 +243,7 @@ pub fn shown(kept: &KeptQuestion, now: Time) -> Value {
         "front": question.front,
         "session": question.session,
         "conversation": question.conversation,
+        "tenant": question.tenant,
         "asker": question.asker,
         "app": question.app,
         "tool": question.tool,

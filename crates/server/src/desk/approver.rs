@@ -1,14 +1,38 @@
 //! Who answers questions, and what became of them.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use hub::trace::{Event, UNANSWERED};
 use ifc::Answer;
-use store::Answerer;
+use store::{Answerer, DeskError, QuestionId, QuestionKey, Taken};
 
+use super::front::now;
 use crate::QuestionView;
+
+/// Where a question comes from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QuestionOrigin {
+    /// The conversation, as the front names it.
+    pub conversation: String,
+    /// The tenant whose agent asks, if there are tenants.
+    pub tenant: Option<String>,
+    /// Names the request that asks: one that is sent again asks the same.
+    pub key: Option<QuestionKey>,
+}
+
+impl QuestionOrigin {
+    /// A question of this conversation, which is not asked again.
+    pub fn of(conversation: &str) -> Self {
+        Self {
+            conversation: conversation.to_owned(),
+            ..Self::default()
+        }
+    }
+}
 
 /// What became of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,8 +41,32 @@ pub struct Answered {
     pub answer: Answer,
     /// Who gave it. `None`: there was no answer, which is a no.
     pub by: Option<Answerer>,
-    /// Whether the desk's store took it, which knows the approvers.
-    pub(super) is_kept: bool,
+    /// Where it is, if the desk's store took it, which knows the approvers.
+    pub(super) kept: Option<KeptAt>,
+    /// Whether the question waits on, in the store, while this process ends or cannot read it.
+    pub(super) is_left: bool,
+}
+
+/// Where an answer is.
+#[derive(Clone)]
+pub(super) struct KeptAt {
+    pub(super) store: Arc<store::Desk>,
+    pub(super) id: QuestionId,
+    pub(super) is_keyed: bool,
+}
+
+impl PartialEq for KeptAt {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for KeptAt {}
+
+impl fmt::Debug for KeptAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.id, f)
+    }
 }
 
 impl Answered {
@@ -26,7 +74,14 @@ impl Answered {
     pub const NOT: Self = Self {
         answer: Answer::No,
         by: None,
-        is_kept: false,
+        kept: None,
+        is_left: false,
+    };
+
+    /// The question waits on. Who asks again meets it.
+    pub(super) const LEFT: Self = Self {
+        is_left: true,
+        ..Self::NOT
     };
 
     /// An answer that was given here, and not at the desk.
@@ -35,7 +90,7 @@ impl Answered {
         Self {
             answer,
             by: Some(Answerer { name, from }),
-            is_kept: false,
+            ..Self::NOT
         }
     }
 
@@ -43,13 +98,31 @@ impl Answered {
     /// is known of the desk's answers alone.
     #[must_use]
     pub(crate) fn counted(self, choices: &[Answer], has_approvers: bool) -> Self {
-        match choices.contains(&self.answer) && (self.is_kept || !has_approvers) {
+        match choices.contains(&self.answer) && (self.kept.is_some() || !has_approvers) {
             true => self,
             false => Self {
                 answer: Answer::No,
                 ..self
             },
         }
+    }
+
+    /// Whether the question waits on, and who asks again meets it.
+    pub(crate) fn is_left(&self) -> bool {
+        self.is_left
+    }
+
+    /// Whether the store gives the answer to who asks again, in any process.
+    pub(crate) fn is_for_all(&self) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.is_keyed)
+    }
+
+    /// Takes the answer from the store, to act by it. False if it is for one call, and another request has taken it. `None` if
+    /// the store does not have it.
+    pub(crate) async fn claim(&self) -> Option<Result<bool, DeskError>> {
+        let KeptAt { store, id, .. } = self.kept.as_ref()?;
+        let taken = store.take(*id, now()).await;
+        Some(taken.map(|taken| matches!(taken, Some(Taken::Answer(_)))))
     }
 
     /// For the trace.
@@ -77,20 +150,21 @@ pub trait Approver: Send + Sync {
     async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer;
 
     /// The answer, and who gave it. Fronts call this one.
-    async fn ask(&self, conversation: &str, question: &QuestionView) -> Answered {
-        Answered::here(self.approve(conversation, question).await, None, "program")
+    async fn ask(&self, origin: &QuestionOrigin, question: &QuestionView) -> Answered {
+        let answer = self.approve(&origin.conversation, question).await;
+        Answered::here(answer, None, "program")
     }
 
     /// The same, where there is another way to answer. The first answer counts.
     async fn ask_beside(
         &self,
-        conversation: &str,
+        origin: &QuestionOrigin,
         question: &QuestionView,
         other: Other<'_>,
     ) -> Answered {
         tokio::select! {
             answered = other => answered,
-            answered = self.ask(conversation, question) => answered,
+            answered = self.ask(origin, question) => answered,
         }
     }
 }

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
 use ifc::Answer;
-use store::{DeskError, KeptAnswer, KeptQuestion, NewQuestion, QuestionId, Time};
+use sha2::{Digest, Sha256};
+use store::{DeskError, KeptAnswer, KeptQuestion, NewQuestion, QuestionId, QuestionKey, Time};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::time::{sleep, timeout};
 
-use super::approver::{Answered, Approver, Other};
+use super::approver::{Answered, Approver, KeptAt, Other, QuestionOrigin};
 use crate::QuestionView;
 use crate::consult::random;
 
@@ -24,6 +25,8 @@ const ROOM: usize = 128;
 const UNIT: usize = 128 << 10;
 /// How often this process says that it still asks. The store waits for more than three of them.
 const BEAT: Duration = Duration::from_secs(3);
+/// How long another process has to say that it asks a question too, before one that gives it up takes it back.
+const OTHERS: Duration = Duration::from_secs(7);
 
 /// What a front's desk is made of.
 pub struct DeskSetup {
@@ -35,6 +38,8 @@ pub struct DeskSetup {
     pub asker: Option<String>,
     /// How long a question waits.
     pub timeout: Duration,
+    /// Whether a question outlives this process: the one that takes its place, or another replica, names requests alike.
+    pub outlives: bool,
     /// Until when "always" holds, in words.
     pub keep_for: String,
     /// Who is told that something waits.
@@ -65,7 +70,23 @@ struct Open {
     is_watched: bool,
     /// Whether one was added since the last look at the store.
     is_new: bool,
-    waiting: BTreeMap<QuestionId, oneshot::Sender<Option<KeptAnswer>>>,
+    waiting: BTreeMap<QuestionId, Place>,
+}
+
+/// Those of this front who wait for one answer.
+struct Place {
+    is_keyed: bool,
+    waiters: Vec<oneshot::Sender<Settled>>,
+}
+
+/// What became of a question in the store.
+#[derive(Clone)]
+pub(super) enum Settled {
+    Answer(KeptAnswer),
+    /// No answer came.
+    Nothing,
+    /// It waits on.
+    Left,
 }
 
 /// A token that cannot be guessed.
@@ -79,16 +100,6 @@ pub fn fresh_token() -> Result<String, String> {
 
 pub(super) fn now() -> Time {
     SystemTime::now().into()
-}
-
-/// Runs an operation on the store, which waits for its disk.
-pub(super) async fn blocking<T: Send + 'static>(
-    store: &Arc<store::Desk>,
-    work: impl FnOnce(&store::Desk) -> Result<T, DeskError> + Send + 'static,
-) -> Result<T, DeskError> {
-    let store = Arc::clone(store);
-    let done = tokio::task::spawn_blocking(move || work(&store)).await;
-    done.unwrap_or_else(|error| Err(DeskError::System(std::io::Error::other(error))))
 }
 
 impl Desk {
@@ -119,19 +130,27 @@ impl Desk {
         self.setup.timeout
     }
 
-    /// Closes the desk: open and later questions are answered with no.
-    pub fn close(&self) {
+    /// Closes the desk. Open and later questions are answered with no; those that outlive this process stay in the store.
+    pub async fn close(&self) {
         self.lock().is_closed = true;
-        self.give_up();
+        self.give_up().await;
     }
 
-    /// Answers all open questions with no.
-    fn give_up(&self) {
+    /// Ends the wait for all open questions.
+    async fn give_up(&self) {
         let waiting = std::mem::take(&mut self.lock().waiting);
-        for (id, sender) in waiting {
-            let _ = sender.send(None);
-            // At once, since the process may be about to end. What fails here ends with this process's silence about it.
-            let _ = self.store.withdraw(id);
+        for (id, Place { is_keyed, waiters }) in waiting {
+            let settled = match is_keyed {
+                true => Settled::Left,
+                false => Settled::Nothing,
+            };
+            for waiter in waiters {
+                let _ = waiter.send(settled.clone());
+            }
+            if !is_keyed {
+                // At once, since the process may be about to end. What fails here ends with this process's silence about it.
+                let _ = self.store.withdraw(id, None).await;
+            }
         }
     }
 
@@ -141,67 +160,77 @@ impl Desk {
     /// The store fails, or takes no more questions. No one was asked.
     pub async fn put(
         &self,
-        conversation: &str,
+        origin: &QuestionOrigin,
         question: &QuestionView,
     ) -> Result<Answered, DeskError> {
-        match self.open(conversation, question).await? {
+        match self.open(origin, question).await? {
             Some(waiting) => self.wait(waiting, question, pending()).await,
-            None => Ok(Answered::NOT),
+            None => Ok(self.unasked(origin)),
+        }
+    }
+
+    /// What becomes of a question that cannot be asked now.
+    fn unasked(&self, origin: &QuestionOrigin) -> Answered {
+        match self.setup.outlives && origin.key.is_some() {
+            true => Answered::LEFT,
+            false => Answered::NOT,
         }
     }
 
     /// Puts a question to the desk. `None`: the desk is closed.
     async fn open(
         &self,
-        conversation: &str,
+        origin: &QuestionOrigin,
         question: &QuestionView,
     ) -> Result<Option<Waiting<'_>>, DeskError> {
         if self.lock().is_closed {
             return Ok(None);
         }
-        let asked = now();
-        let new = self.question(conversation, question, asked);
+        let now = now();
+        let new = self.question(origin, question, now);
         let size = u32::try_from(1 + new.shown.len() / UNIT).unwrap_or(u32::MAX);
         let Ok(room) = self.room.try_acquire_many(size) else {
             return Err(DeskError::TooMany);
         };
-        let notice = self
-            .setup
-            .notice
-            .clone()
-            .map(|notice| (notice, new.clone()));
-        let (desk, store) = (self.me.clone(), Arc::clone(&self.store));
-        // Made with the row, so that one whose asking ends meanwhile does not stay.
-        let gone = blocking(&self.store, move |kept| {
-            let id = kept.ask(&new, asked)?;
-            let is_settled = false;
-            Ok(Gone {
+        let (desk, store, is_keyed) = (self.me.clone(), Arc::clone(&self.store), new.key.is_some());
+        // In a task of its own, so that the row of one whose asking ends meanwhile does not stay.
+        let put = tokio::spawn(async move {
+            let asked = store.ask(&new, now).await?;
+            let gone = Gone {
                 store,
                 desk,
-                id,
-                is_settled,
-            })
-        })
-        .await?;
-        let id = gone.id;
+                id: asked.id,
+                is_keyed,
+                is_settled: false,
+            };
+            Ok((gone, asked, new))
+        });
+        let put = put.await;
+        let put = put.unwrap_or_else(|error| Err(DeskError::System(std::io::Error::other(error))));
+        let (gone, asked, new) = put?;
         let (sender, answer) = oneshot::channel();
-        let Some(waiting) = self.register(id, sender) else {
+        let Some(waiting) = self.register(&gone, sender) else {
             return Ok(None);
         };
-        if let Some((notice, question)) = notice {
-            let (alive, answer) = (asked, None);
-            notice.waits(
-                waiting,
-                &KeptQuestion {
-                    id,
-                    asked,
-                    alive,
-                    question,
-                    answer,
-                },
-            );
+        if let Some(notice) = self.setup.notice.as_ref().filter(|_| asked.is_new) {
+            let question = KeptQuestion {
+                id: asked.id,
+                asked: now,
+                alive: now,
+                question: new,
+                answer: None,
+            };
+            notice.waits(waiting, &question);
         }
-        Ok(Some(Waiting { gone, answer, room }))
+        let left = asked.expires.millis().saturating_sub(now.millis());
+        let patience = Duration::from_millis(u64::try_from(left).unwrap_or_default());
+        Ok(Some(Waiting {
+            gone,
+            answer,
+            // An answer that came while no process asked is there at once, also where the question has expired meanwhile.
+            patience: patience.max(POLL * 10),
+            room,
+        }))
     }
 
     /// Waits for the answer to a question. `other` is one that is given here, which counts if it is the first.
@@ -214,67 +243,87 @@ impl Desk {
         let Waiting {
             mut gone,
             answer,
+            patience,
             room: _room,
         } = waiting;
         let id = gone.id;
-        let kept = tokio::select! {
+        let settled = tokio::select! {
             biased;
-            answer = timeout(self.setup.timeout, answer) => match answer {
-                Ok(Ok(answer)) => answer,
-                Ok(Err(_)) => None,
+            answer = timeout(patience, answer) => match answer {
+                Ok(Ok(settled)) => settled,
+                Ok(Err(_)) => Settled::Nothing,
                 // One that came since the last look counts. From now on the store takes none.
-                Err(_) => blocking(&self.store, move |store| store.take(id)).await?,
+                Err(_) => self.answer(id).await?,
             },
             Answered { answer, by, .. } = other => match by {
-                None => None,
-                Some(by) => blocking(&self.store, move |store| {
+                None => Settled::Nothing,
+                Some(by) => {
                     let at = now();
                     // The machine may have slept, and this process still asks.
-                    store.still_asks(&[id], at)?;
-                    match store.answer(id, answer.name(), &by, at) {
-                        Ok(()) | Err(DeskError::Answered(_)) => store.take(id),
-                        Err(error) => Err(error),
+                    self.store.still_asks(&[id], at).await?;
+                    match self.store.answer(id, answer.name(), &by, at).await {
+                        Ok(()) | Err(DeskError::Answered(_)) => self.answer(id).await?,
+                        Err(error) => return Err(error),
                     }
-                })
-                .await?,
+                }
             },
         };
-        gone.is_settled = kept.is_some();
-        let choices = question.choices.iter();
-        Ok(kept.map_or(Answered::NOT, |kept| {
-            let answer = choices.copied().find(|choice| choice.name() == kept.answer);
-            Answered {
-                answer: answer.unwrap_or(Answer::No),
-                by: Some(kept.by),
-                is_kept: true,
+        let kept = match settled {
+            Settled::Answer(kept) => kept,
+            Settled::Nothing => return Ok(Answered::NOT),
+            Settled::Left => {
+                gone.is_settled = true;
+                return Ok(Answered::LEFT);
             }
-        }))
+        };
+        gone.is_settled = true;
+        let mut choices = question.choices.iter().copied();
+        let answer = choices.find(|choice| choice.name() == kept.answer);
+        Ok(Answered {
+            answer: answer.unwrap_or(Answer::No),
+            by: Some(kept.by),
+            kept: Some(KeptAt {
+                store: Arc::clone(&self.store),
+                id,
+                is_keyed: gone.is_keyed,
+            }),
+            is_left: false,
+        })
+    }
+
+    /// The answer to a question, if there is one.
+    pub(super) async fn answer(&self, id: QuestionId) -> Result<Settled, DeskError> {
+        let mut questions = self.store.read(&[id]).await?;
+        let answer = questions.all.pop().and_then(|kept| kept.answer);
+        Ok(answer.map_or(Settled::Nothing, Settled::Answer))
     }
 
     /// As [`Approver::ask`], with another way to answer, such as the terminal that asks. What is answered there goes through
     /// the store too: an earlier answer counts in its place. Where the store takes no question, only the other way is left.
     pub async fn beside(
         &self,
-        conversation: &str,
+        origin: &QuestionOrigin,
         question: &QuestionView,
         other: impl Future<Output = Answered>,
     ) -> Answered {
-        let answered = match self.open(conversation, question).await {
+        let answered = match self.open(origin, question).await {
             Ok(Some(waiting)) => self.wait(waiting, question, other).await,
-            Ok(None) => return Answered::NOT,
+            Ok(None) => return self.unasked(origin),
             Err(error) => {
                 (self.setup.report)(&format!("note: it can be answered here only: {error}"));
                 let answered = timeout(self.setup.timeout, other).await;
                 return answered.unwrap_or(Answered::NOT);
             }
         };
-        answered.unwrap_or_else(|error| {
-            self.failed(&error);
-            Answered::NOT
-        })
+        answered.unwrap_or_else(|error| self.failed(origin, &error))
     }
 
-    fn question(&self, conversation: &str, question: &QuestionView, asked: Time) -> NewQuestion {
+    fn question(
+        &self,
+        origin: &QuestionOrigin,
+        question: &QuestionView,
+        asked: Time,
+    ) -> NewQuestion {
         let names = question
             .choices
             .iter()
@@ -288,10 +337,11 @@ impl Desk {
                 apps.push(&call.app);
             }
         }
-        NewQuestion {
+        let mut new = NewQuestion {
             front: self.setup.front.clone(),
             session: self.setup.session.clone(),
-            conversation: conversation.to_owned(),
+            conversation: origin.conversation.clone(),
+            tenant: origin.tenant.clone(),
             asker: question.asker.clone().or_else(|| self.setup.asker.clone()),
             app: apps.join(", "),
             tool: question.tool.clone(),
@@ -301,20 +351,24 @@ impl Desk {
             // It has strings, numbers and lists only, so it can be written.
             shown: serde_json::to_string(&shown).unwrap_or_default(),
             expires: Time::from_millis(asked.millis().saturating_add(timeout)),
-        }
+            key: None,
+        };
+        let key = origin.key.filter(|_| self.setup.outlives);
+        new.key = key.map(|request| key_of(&request, &new));
+        new
     }
 
     /// Adds a question, and watches for answers. Returns how many wait; `None` if the desk is closed.
-    fn register(
-        &self,
-        id: QuestionId,
-        answer: oneshot::Sender<Option<KeptAnswer>>,
-    ) -> Option<usize> {
+    fn register(&self, gone: &Gone, answer: oneshot::Sender<Settled>) -> Option<usize> {
         let mut open = self.lock();
         if open.is_closed {
             return None;
         }
-        open.waiting.insert(id, answer);
+        let place = open.waiting.entry(gone.id).or_insert_with(|| Place {
+            is_keyed: gone.is_keyed,
+            waiters: Vec::new(),
+        });
+        place.waiters.push(answer);
         open.is_new = true;
         if !std::mem::replace(&mut open.is_watched, true) {
             tokio::spawn(watch(self.me.clone()));
@@ -327,11 +381,13 @@ impl Desk {
         self.lock().waiting.contains_key(&id)
     }
 
-    /// Hands an answer of the store to the one who waits for it.
-    pub(super) fn settle(&self, id: QuestionId, answer: Option<KeptAnswer>) {
-        let waiting = self.lock().waiting.remove(&id);
-        // The one who asked may have gone meanwhile.
-        let _ = waiting.map(|waiting| waiting.send(answer));
+    /// Tells those who wait for it what became of a question.
+    pub(super) fn settle(&self, id: QuestionId, settled: &Settled) {
+        let place = self.lock().waiting.remove(&id);
+        for waiter in place.into_iter().flat_map(|place| place.waiters) {
+            // The one who asked may have gone meanwhile.
+            let _ = waiter.send(settled.clone());
+        }
     }
 
     /// The questions that wait, and whether one of them is new. `None`: nothing waits, and the watch ends.
@@ -343,8 +399,50 @@ impl Desk {
         open.is_watched.then_some((ids, is_new))
     }
 
-    fn failed(&self, error: &DeskError) {
-        (self.setup.report)(&format!("note: a question is denied: {error}"));
+    /// Settles the questions that are answered or gone, unless nothing has changed since this version. Returns the version.
+    async fn look(
+        &self,
+        ids: &[QuestionId],
+        beats: bool,
+        seen: Option<i64>,
+    ) -> Result<i64, DeskError> {
+        if beats {
+            self.store.still_asks(ids, now()).await?;
+        }
+        let version = self.store.version().await?;
+        if seen == Some(version) {
+            return Ok(version);
+        }
+        let questions = self.store.read(ids).await?;
+        for id in &questions.unreadable {
+            (self.setup.report)(&format!(
+                "note: the question {id} is denied: it cannot be read"
+            ));
+        }
+        let all = questions.all.into_iter();
+        let mut all: BTreeMap<_, _> = all.map(|kept| (kept.id, kept.answer)).collect();
+        for id in ids {
+            match all.remove(id) {
+                Some(None) => {}
+                Some(Some(answer)) => self.settle(*id, &Settled::Answer(answer)),
+                None => self.settle(*id, &Settled::Nothing),
+            }
+        }
+        Ok(version)
+    }
+
+    /// What becomes of a question for which the store has failed.
+    fn failed(&self, origin: &QuestionOrigin, error: &DeskError) -> Answered {
+        let answered = match error {
+            DeskError::Postgres(_) | DeskError::Database(_) => self.unasked(origin),
+            _ => Answered::NOT,
+        };
+        let what = match answered.is_left() {
+            true => "has to be asked again",
+            false => "is denied",
+        };
+        (self.setup.report)(&format!("note: a question {what}: {error}"));
+        answered
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -355,24 +453,23 @@ impl Desk {
 #[async_trait]
 impl Approver for Desk {
     async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
-        self.ask(conversation, question).await.answer
+        self.ask(&QuestionOrigin::of(conversation), question)
+            .await
+            .answer
     }
 
-    async fn ask(&self, conversation: &str, question: &QuestionView) -> Answered {
-        let answered = self.put(conversation, question).await;
-        answered.unwrap_or_else(|error| {
-            self.failed(&error);
-            Answered::NOT
-        })
+    async fn ask(&self, origin: &QuestionOrigin, question: &QuestionView) -> Answered {
+        let answered = self.put(origin, question).await;
+        answered.unwrap_or_else(|error| self.failed(origin, &error))
     }
 
     async fn ask_beside(
         &self,
-        conversation: &str,
+        origin: &QuestionOrigin,
         question: &QuestionView,
         other: Other<'_>,
     ) -> Answered {
-        self.beside(conversation, question, other).await
+        self.beside(origin, question, other).await
     }
 }
 
@@ -389,38 +486,13 @@ async fn watch(desk: Weak<Desk>) {
         if beats {
             beat = Instant::now();
         }
-        let looked = blocking(&desk.store, move |store| {
-            if beats {
-                store.still_asks(&ids, now())?;
-            }
-            let version = store.version()?;
-            let ids = if is_new || seen != Some(version) {
-                ids
-            } else {
-                Vec::new()
-            };
-            let answers = ids.into_iter().map(|id| (id, store.take(id)));
-            Ok((version, answers.collect::<Vec<_>>()))
-        });
-        let answers = match looked.await {
-            Ok((version, answers)) => {
-                seen = Some(version);
-                answers
-            }
+        match desk.look(&ids, beats, seen.filter(|_| !is_new)).await {
+            Ok(version) => seen = Some(version),
             Err(error) => {
-                desk.failed(&error);
-                desk.give_up();
-                continue;
-            }
-        };
-        for (id, answer) in answers {
-            match answer {
-                Ok(None) => {}
-                Ok(answer) => desk.settle(id, answer),
-                Err(error) => {
-                    desk.failed(&error);
-                    desk.settle(id, None);
-                }
+                (desk.setup.report)(&format!(
+                    "note: the questions that wait are given up: {error}"
+                ));
+                desk.give_up().await;
             }
         }
     }
@@ -429,7 +501,8 @@ async fn watch(desk: Weak<Desk>) {
 /// A question that waits, and its place among those of this front.
 struct Waiting<'a> {
     gone: Gone,
-    answer: oneshot::Receiver<Option<KeptAnswer>>,
+    answer: oneshot::Receiver<Settled>,
+    patience: Duration,
     room: SemaphorePermit<'a>,
 }
 
@@ -438,23 +511,57 @@ struct Gone {
     store: Arc<store::Desk>,
     desk: Weak<Desk>,
     id: QuestionId,
+    is_keyed: bool,
     is_settled: bool,
 }
 
 impl Drop for Gone {
     fn drop(&mut self) {
+        let mut is_closed = false;
         if let Some(desk) = self.desk.upgrade() {
-            desk.lock().waiting.remove(&self.id);
+            let mut open = desk.lock();
+            is_closed = open.is_closed;
+            if let Some(place) = open.waiting.get_mut(&self.id) {
+                // Its own receiver is closed by now.
+                place.waiters.retain(|waiter| !waiter.is_closed());
+                if !place.waiters.is_empty() {
+                    return;
+                }
+                open.waiting.remove(&self.id);
+            }
         }
-        if self.is_settled {
+        if self.is_settled || self.is_keyed && is_closed {
             return;
         }
-        let (store, id) = (Arc::clone(&self.store), self.id);
-        // What fails here ends with this process's silence about it.
-        let withdraw = move || drop(store.withdraw(id));
-        match Handle::try_current() {
-            Ok(handle) => drop(handle.spawn_blocking(withdraw)),
-            Err(_) => withdraw(),
+        // What fails here ends with this process's silence about it, or when it expires.
+        if let Ok(handle) = Handle::try_current() {
+            handle.spawn(take_back(Arc::clone(&self.store), self.id, self.is_keyed));
         }
     }
+}
+
+/// Takes a question back, unless another process asks it too.
+async fn take_back(store: Arc<store::Desk>, id: QuestionId, is_keyed: bool) {
+    let mut alive = None;
+    if is_keyed {
+        let Ok(mut questions) = store.read(&[id]).await else {
+            return;
+        };
+        let Some(kept) = questions.all.pop() else {
+            return;
+        };
+        alive = Some(kept.alive);
+        sleep(OTHERS).await;
+    }
+    let _ = store.withdraw(id, alive).await;
+}
+
+/// Names a question by the request that asks, by all that is shown of it, and by who may allow what. Sessions and clients have
+/// other names in each process.
+fn key_of(request: &QuestionKey, new: &NewQuestion) -> QuestionKey {
+    let named = (&new.front, &new.tenant, &new.asker);
+    let asked = (&new.choices, &new.approvers, &new.shown);
+    let mut hash = Sha256::new_with_prefix(request);
+    hash.update(format!("{:?}", (named, asked)));
+    hash.finalize().into()
 }

@@ -10,7 +10,7 @@ pub mod page;
 mod views;
 
 pub use api::{router, shown};
-pub use approver::{Answered, Approver, DropCalls, Other};
+pub use approver::{Answered, Approver, DropCalls, Other, QuestionOrigin};
 pub use front::{Desk, DeskSetup, Notice, fresh_token};
 
 pub use views::{AppFacts, Apps, Decisions, Item, Listed, Overview, ToolDecisions, ToolFacts};

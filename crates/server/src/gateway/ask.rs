@@ -10,13 +10,15 @@ use hub::question::{Contents, QuestionView};
 use hub::trace::escape;
 use ifc::{Answer, Lattice, Question, Sink};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use store::QuestionKey;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::stateless::Era;
 use super::{Caller, Client, Offer, lock, rpc};
 use crate::asked::AskOutcome;
-use crate::desk::Answered;
+use crate::desk::{Answered, QuestionOrigin};
 
 /// A person takes longer to read a question. What comes sooner is a program's.
 const PERSON: Duration = Duration::from_secs(1);
@@ -177,7 +179,13 @@ async fn put(
     // A question that others have to answer is none for the client's user.
     let elicits = elicits && client.gateway.asks_client && view.approvers.is_empty();
     let elicited = client.elicit(&key, &view, out.as_ref());
-    let (name, unanswered) = (&client.name, OnceLock::new());
+    let origin = QuestionOrigin {
+        conversation: client.name.clone(),
+        tenant: client.holder.tenant.clone(),
+        // By what the client has to know, since its number is of this process alone.
+        key: Some(request_key(&client, &key)),
+    };
+    let unanswered = OnceLock::new();
     let limits = &client.gateway.parts.limits;
     let approver = client.gateway.approver.clone();
     let approver = approver.map(|own| limits.approver(own, client.holder.tenant.as_deref()));
@@ -194,9 +202,9 @@ async fn put(
                     None => pending().await,
                 }
             };
-            approver.ask_beside(name, &view, Box::pin(other)).await
+            approver.ask_beside(&origin, &view, Box::pin(other)).await
         }
-        (Some(approver), false) => approver.ask(name, &view).await,
+        (Some(approver), false) => approver.ask(&origin, &view).await,
         (None, true) => return elicited.await.unwrap_or_else(|| no_answer(NO_PERSON)),
         (None, false) => {
             return no_answer("it needs the user's approval, and this client cannot ask the user");
@@ -205,6 +213,12 @@ async fn put(
     unanswered
         .into_inner()
         .unwrap_or(AskOutcome::Answer(answered))
+}
+
+/// Names a call by its client and by what is asked of it.
+fn request_key(client: &Client, asked: &str) -> QuestionKey {
+    let named = (client.holder.digest, &client.session, asked);
+    Sha256::digest(format!("{named:?}")).into()
 }
 
 fn no_answer(why: &str) -> AskOutcome {

@@ -326,7 +326,7 @@ impl Client {
                 self.note(guard, id, &call, "an equal call was allowed once");
                 return None;
             }
-            AskOutcome::Unanswered(why) => {
+            AskOutcome::Unanswered(why) | AskOutcome::Left(why) => {
                 self.note(guard, id, &call, &why);
                 let reason = Text::from(why.as_str());
                 let recorded = self.record(Event::Denied {

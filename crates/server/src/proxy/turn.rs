@@ -12,6 +12,7 @@ use hub::trace::Event;
 use hub::{Apps, HandOver, Outcome, Purpose, Setup, Stop, StopReason, TurnMachine, Usage};
 use ifc::{Answer, CallId, History, Labeled, Permit, Policy};
 use llm::{ProviderError, RequestOptions};
+use tokio::sync::watch;
 
 use super::{
     memory::Taken,
@@ -28,7 +29,7 @@ use crate::{
         error::ApiError,
     },
     asked::AskOutcome,
-    desk,
+    desk::{self, QuestionOrigin},
     driver::{Driver, Ended},
     front::Front,
     sink::At,
@@ -61,6 +62,8 @@ pub(super) struct Turn<'a> {
     showable: bool,
     /// What the upstream wrote first, if everything of it goes to the client.
     seen: Option<Result<Seen, ApiError>>,
+    /// Why the turn ends where a question of it waits on, after this process.
+    left: watch::Sender<String>,
 }
 
 pub(super) struct Answered {
@@ -92,6 +95,7 @@ impl<'a> Turn<'a> {
             failure: None,
             showable: false,
             seen: None,
+            left: watch::Sender::default(),
         }
     }
 
@@ -131,8 +135,12 @@ impl<'a> Turn<'a> {
         }
         let known = agent.refusals().len();
         let label = agent.history().label();
+        let mut left = self.left.subscribe();
         let driver = Driver::new(parts, &mut self, &mut agent);
-        let ended = driver.turn().await?;
+        let ended = tokio::select! {
+            ended = driver.turn() => ended?,
+            Ok(()) = left.changed() => return Err(ApiError::unavailable(left.borrow().clone())),
+        };
         if let Some(seen) = self.seen.take() {
             let seen = seen?;
             if let Ended::HandedOver(over) = ended {
@@ -375,19 +383,28 @@ impl Front for Turn<'_> {
         // It has strings, numbers and lists only, so it can be written.
         let shown = serde_json::to_string(&view.shown(&"")).unwrap_or_default();
         let asked = format!("{:?}", (session, self.request, shown));
-        let key = format!("{:?}", hash(asked.as_bytes()));
+        let key = hash(asked.as_bytes());
         let approver = Arc::clone(&self.shared.approver);
         let approver = self.shared.parts.limits.approver(approver, self.at.tenant);
-        let (conversation, question) = (self.at.conversation.to_owned(), view.clone());
-        let put =
-            || async move { AskOutcome::Answer(approver.ask(&conversation, &question).await) };
-        let patience = self.shared.patience;
-        match self.session.questions.ask(key, patience, put).await {
+        let origin = QuestionOrigin {
+            conversation: self.at.conversation.to_owned(),
+            tenant: self.at.tenant.map(str::to_owned),
+            key: Some(key),
+        };
+        let question = view.clone();
+        let put = || async move { AskOutcome::Answer(approver.ask(&origin, &question).await) };
+        let (questions, patience) = (&self.session.questions, self.shared.patience);
+        match questions.ask(format!("{key:?}"), patience, put).await {
             AskOutcome::Answer(answered) => {
                 answered.counted(&view.choices, !view.approvers.is_empty())
             }
+            AskOutcome::Left(why) => {
+                // Neither a yes nor a no: the turn ends here, so that nothing follows from it.
+                self.left.send_replace(why);
+                std::future::pending().await
+            }
             // An equal call of an equal request has run by the same answer, or none came.
-            _ => desk::Answered::NOT,
+            AskOutcome::UsedUp | AskOutcome::Unanswered(_) => desk::Answered::NOT,
         }
     }
 

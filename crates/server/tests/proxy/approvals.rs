@@ -6,7 +6,7 @@ use hub::trace::Event;
 use ifc::{Call, Labeled, Policy, PolicyError, Rule, Sink};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use server::desk::{Answered, Approver, Desk as Asking, DeskSetup};
+use server::desk::{Answered, Approver, Desk as Asking, DeskSetup, QuestionOrigin};
 use server::proxy::ProxySetup;
 use tokio::task::JoinHandle;
 
@@ -44,6 +44,7 @@ pub(crate) fn asking_at(store: Arc<store::Desk>, timeout: Duration) -> Arc<Askin
         session: String::new(),
         asker: Some("eve".to_owned()),
         timeout,
+        outlives: false,
         keep_for: "until you revoke it".to_owned(),
         notice: None,
         report: |line| assert!(line.is_empty(), "{line}"),
@@ -466,18 +467,18 @@ async fn another_process_answers_and_the_trace_says_who() {
     for (answer, expected) in [("once", "tool_calls"), ("no", "content")] {
         let going = desk.goes(None, "mail", "go");
         desk.question().await;
-        let kept = other.waiting(now()).unwrap().all.remove(0);
+        let kept = other.waiting(now()).await.unwrap().all.remove(0);
         assert_eq!((&*kept.question.app, &*kept.question.tool), ("app", "post"));
         let by = store::Answerer {
             name: Some("ada".to_owned()),
             from: "page".to_owned(),
         };
-        other.answer(kept.id, answer, &by, now()).unwrap();
+        other.answer(kept.id, answer, &by, now()).await.unwrap();
         let answered = std::time::Instant::now();
         let message = going.await.unwrap();
         assert!(!message[expected].is_null(), "{message}");
         assert!(answered.elapsed() < Duration::from_secs(2));
-        assert_eq!(other.waiting(now()).unwrap().all, []);
+        assert_eq!(other.waiting(now()).await.unwrap().all, []);
     }
     let events = watcher.0.lock().unwrap();
     let replies = events.iter().filter_map(|(_, event)| match event {
@@ -496,23 +497,24 @@ async fn a_token_sees_and_answers_what_it_may_and_nothing_else() {
     let store = Arc::new(store::Desk::in_memory().unwrap());
     let desk = desk_at(asking_at(store.clone(), PATIENCE), Arc::default()).await;
     let other = desk_at(asking_at(store.clone(), PATIENCE), Arc::default()).await;
-    let token = |name: &str, apps: &[&str], effects: &[&str]| {
+    let token = async |name: &str, apps: &[&str], effects: &[&str]| {
         let new = store::NewToken {
             name: name.to_owned(),
             role: store::Role::Approver,
+            tenant: None,
             apps: apps.iter().map(|app| (*app).to_owned()).collect(),
             effects: effects.iter().map(|effect| (*effect).to_owned()).collect(),
             expires: None,
         };
-        store.new_token(&new, now()).unwrap()
+        store.new_token(&new, now()).await.unwrap()
     };
     let going = desk.goes(None, "mail", "go");
     let id = desk.question().await["id"].as_str().unwrap().to_owned();
     let once = json!({"answer": "once"});
     let blind = [
         other.token.clone(),
-        token("mail", &["mail"], &[]),
-        token("reads", &[], &["read"]),
+        token("mail", &["mail"], &[]).await,
+        token("reads", &[], &["read"]).await,
     ];
     for token in &blind {
         // At any front.
@@ -524,18 +526,18 @@ async fn a_token_sees_and_answers_what_it_may_and_nothing_else() {
             assert!(status == 404 || is_foreign, "{status}");
         }
     }
-    let ada = token("ada", &["app"], &["write"]);
+    let ada = token("ada", &["app"], &["write"]).await;
     let (_, list) = other.list(&ada).await;
     assert_eq!(list["approvals"][0]["id"], *id);
-    let revoked = token("bob", &[], &[]);
-    assert!(store.revoke("bob").unwrap());
+    let revoked = token("bob", &[], &[]).await;
+    assert!(store.revoke("bob").await.unwrap());
     assert_eq!(other.answer(&revoked, &id, once.clone()).await, 401);
     // At the front of another process.
     assert_eq!(other.answer(&ada, &id, once.clone()).await, 200);
     assert_eq!(desk.answer(&ada, &id, once).await, 409);
     let message = going.await.unwrap();
     assert_eq!(message["tool_calls"][0]["function"]["name"], "post");
-    let kept = store.find(&id).unwrap().unwrap().answer.unwrap();
+    let kept = store.find(&id).await.unwrap().unwrap().answer.unwrap();
     assert_eq!(kept.to_string(), "once, by ada from http");
 }
 
@@ -546,13 +548,13 @@ async fn a_question_goes_with_its_request_and_with_its_front() {
     let desk = desk_at(asking.clone(), Arc::default()).await;
     let going = desk.goes(None, "mail", "go");
     desk.question().await;
-    asking.close();
-    assert_eq!(store.waiting(now()).unwrap().all, []);
+    asking.close().await;
+    assert_eq!(store.waiting(now()).await.unwrap().all, []);
     assert_eq!(going.await.unwrap()["content"], "refused");
     // A closed desk asks nothing more.
     let closed = desk.goes(None, "mail", "once more").await.unwrap();
     assert_eq!(closed["content"], "refused");
-    assert_eq!(store.recent(10).unwrap().all, []);
+    assert_eq!(store.recent(10, |_| true).await.unwrap().all, []);
 }
 
 /// The rules, where others have to approve each question.
@@ -588,11 +590,12 @@ async fn what_others_approve_is_allowed_by_them_alone() {
         let new = store::NewToken {
             name: name.to_owned(),
             role: store::Role::Approver,
+            tenant: None,
             apps: vec![],
             effects: vec![],
             expires: None,
         };
-        let token = store.new_token(&new, now()).unwrap();
+        let token = store.new_token(&new, now()).await.unwrap();
         assert_eq!(
             desk.answer(&token, id, once.clone()).await,
             status,
@@ -623,9 +626,9 @@ async fn a_token_sees_no_question_with_a_call_of_another_app() {
     let store = Arc::new(store::Desk::in_memory().unwrap());
     let view = view();
     let desk = asking_at(store.clone(), PATIENCE);
-    let going = tokio::spawn(async move { desk.ask("c", &view).await });
+    let going = tokio::spawn(async move { desk.ask(&QuestionOrigin::of("c"), &view).await });
     let kept = loop {
-        if let Some(kept) = store.waiting(now()).unwrap().all.pop() {
+        if let Some(kept) = store.waiting(now()).await.unwrap().all.pop() {
             break kept;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -639,14 +642,15 @@ async fn a_token_sees_no_question_with_a_call_of_another_app() {
         let new = store::NewToken {
             name: "ada".to_owned(),
             role: store::Role::Approver,
+            tenant: None,
             apps: apps.iter().map(|app| (*app).to_owned()).collect(),
             effects: vec![],
             expires: None,
         };
-        let secret = store.new_token(&new, now()).unwrap();
-        let token = store.admit(&secret, now()).unwrap().unwrap();
+        let secret = store.new_token(&new, now()).await.unwrap();
+        let token = store.admit(&secret, now()).await.unwrap().unwrap();
         assert_eq!(token.may_see(&kept.question), sees, "{apps:?}");
-        store.revoke("ada").unwrap();
+        store.revoke("ada").await.unwrap();
     }
     going.abort();
 }
@@ -661,11 +665,11 @@ async fn an_answer_at_the_terminal_goes_through_the_store() {
         let desk = desk.clone();
         let going = tokio::spawn(async move {
             let view = view();
-            desk.beside("c", &view, async { other.await.unwrap() })
-                .await
+            let other = async { other.await.unwrap() };
+            desk.beside(&QuestionOrigin::of("c"), &view, other).await
         });
         let kept = loop {
-            if let Some(kept) = store.waiting(now()).unwrap().all.pop() {
+            if let Some(kept) = store.waiting(now()).await.unwrap().all.pop() {
                 break kept;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -675,15 +679,15 @@ async fn an_answer_at_the_terminal_goes_through_the_store() {
             from: "page".to_owned(),
         };
         if elsewhere {
-            store.answer(kept.id, "no", &by, now()).unwrap();
+            store.answer(kept.id, "no", &by, now()).await.unwrap();
         }
         let once = Answered::here(ifc::Answer::Once, Some("eve".to_owned()), "terminal");
         typed.send(once.clone()).unwrap();
         let answered = going.await.unwrap();
         assert_eq!(answered.answer, expected);
         assert_eq!(answered.by, if elsewhere { Some(by) } else { once.by });
-        let recorded = store.take(kept.id).unwrap().unwrap();
-        assert_eq!(Some(recorded.by), answered.by);
+        let recorded = store.read(&[kept.id]).await.unwrap().all.remove(0).answer;
+        assert_eq!(recorded.map(|recorded| recorded.by), answered.by);
     }
 }
 
@@ -694,16 +698,16 @@ async fn a_front_leaves_room_at_the_desk_to_the_others() {
     let [full, other] = [0, 1].map(|_| asking_at(store.clone(), PATIENCE));
     let asks = |desk: &Arc<Asking>| {
         let (desk, view) = (desk.clone(), view());
-        tokio::spawn(async move { desk.put("c", &view).await })
+        tokio::spawn(async move { desk.put(&QuestionOrigin::of("c"), &view).await })
     };
     let waiting = async |count: usize| {
-        while store.waiting(now()).unwrap().all.len() < count {
+        while store.waiting(now()).await.unwrap().all.len() < count {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     let mut going: Vec<_> = (0..128).map(|_| asks(&full)).collect();
     waiting(128).await;
-    let refused = full.put("c", &view()).await;
+    let refused = full.put(&QuestionOrigin::of("c"), &view()).await;
     assert!(matches!(refused, Err(store::DeskError::TooMany)));
     going.push(asks(&other));
     waiting(129).await;

@@ -150,15 +150,16 @@ impl Stage {
         self.browser(entered).await
     }
 
-    fn token(&self, name: &str, apps: &[&str]) -> String {
+    async fn token(&self, name: &str, apps: &[&str]) -> String {
         let new = NewToken {
             name: name.to_owned(),
             role: Role::Approver,
+            tenant: None,
             apps: apps.iter().map(ToString::to_string).collect(),
             effects: Vec::new(),
             expires: None,
         };
-        self.store.new_token(&new, now()).unwrap()
+        self.store.new_token(&new, now()).await.unwrap()
     }
 
     async fn approver(&self, token: &str) -> Browser<'_> {
@@ -166,12 +167,17 @@ impl Stage {
         self.browser(entered).await
     }
 
-    fn asks(&self, app: &str, change: impl FnOnce(&mut NewQuestion, &mut Value)) -> QuestionId {
+    async fn asks(
+        &self,
+        app: &str,
+        change: impl FnOnce(&mut NewQuestion, &mut Value),
+    ) -> QuestionId {
         let mut shown = shown(app);
         let mut new = NewQuestion {
             front: "proxy".to_owned(),
             session: String::new(),
             conversation: "talk".to_owned(),
+            tenant: None,
             asker: None,
             app: app.to_owned(),
             tool: "send".to_owned(),
@@ -180,14 +186,15 @@ impl Stage {
             approvers: Vec::new(),
             shown: String::new(),
             expires: later(600_000),
+            key: None,
         };
         change(&mut new, &mut shown);
         new.shown = shown.to_string();
-        self.store.ask(&new, now()).unwrap()
+        self.store.ask(&new, now()).await.unwrap().id
     }
 
-    fn answer_to(&self, id: QuestionId) -> Option<(String, Answerer)> {
-        let answer = self.store.take(id).unwrap()?;
+    async fn answer_to(&self, id: QuestionId) -> Option<(String, Answerer)> {
+        let answer = self.store.read(&[id]).await.unwrap().all.pop()?.answer?;
         Some((answer.answer, answer.by))
     }
 }
@@ -223,7 +230,7 @@ async fn without_a_login_every_path_is_the_same_redirect() {
         (before.0, before.1["location"].to_str().unwrap()),
         (StatusCode::SEE_OTHER, "/login")
     );
-    let id = stage.asks("mail", |_, _| {});
+    let id = stage.asks("mail", |_, _| {}).await;
     let question = format!("/questions/{id}");
     let paths = [
         "/",
@@ -246,7 +253,7 @@ async fn without_a_login_every_path_is_the_same_redirect() {
         .ask(Method::GET, "/")
         .header("cookie", format!("sluice={}", "0".repeat(32)));
     assert_eq!(got(made_up).await, before);
-    assert_eq!(stage.answer_to(id), None);
+    assert_eq!(stage.answer_to(id).await, None);
     let login = got(stage.ask(Method::GET, "/login")).await;
     assert!(
         login.0 == 200 && !login.2.contains("question"),
@@ -296,7 +303,7 @@ async fn a_code_logs_in_one_browser_once() {
 #[tokio::test]
 async fn a_login_counts_after_many_wrong_ones() {
     let stage = stage().await;
-    let token = stage.token("ada", &[]);
+    let token = stage.token("ada", &[]).await;
     let code = (stage.login)();
     for guess in 0..30 {
         let guess = format!("sluice-{guess}");
@@ -348,7 +355,7 @@ async fn every_answer_keeps_other_sites_out() {
 async fn a_rebound_host_and_another_site_are_refused() {
     let stage = stage().await;
     let browser = stage.owner().await;
-    let id = stage.asks("mail", |_, _| {});
+    let id = stage.asks("mail", |_, _| {}).await;
     let port = stage.host.rsplit_once(':').unwrap().1.to_owned();
     // At an address each server of this machine would be sent the cookie.
     for host in [
@@ -404,20 +411,20 @@ async fn a_rebound_host_and_another_site_are_refused() {
             "{mode}"
         );
     }
-    assert_eq!(stage.answer_to(id), None);
+    assert_eq!(stage.answer_to(id).await, None);
     // A browser that says its origin alone is one of ours too.
     let mut request = browser.post(&question, &form).build().unwrap();
     request.headers_mut().remove("sec-fetch-site");
     request.headers_mut().insert("origin", own.parse().unwrap());
     assert_eq!(stage.client.execute(request).await.unwrap().status(), 303);
-    assert_eq!(stage.answer_to(id).unwrap().0, "once");
+    assert_eq!(stage.answer_to(id).await.unwrap().0, "once");
 }
 
 #[tokio::test]
 async fn a_form_needs_the_field_of_its_own_login() {
     let stage = stage().await;
     let (browser, other) = (stage.owner().await, stage.owner().await);
-    let id = stage.asks("mail", |_, _| {});
+    let id = stage.asks("mail", |_, _| {}).await;
     let question = format!("/questions/{id}");
     for csrf in [None, Some(""), Some("0"), Some(other.csrf.as_str())] {
         let mut form = vec![("answer", "once")];
@@ -434,13 +441,13 @@ async fn a_form_needs_the_field_of_its_own_login() {
         .headers_mut()
         .insert("content-type", "text/plain".parse().unwrap());
     assert_eq!(stage.client.execute(plain).await.unwrap().status(), 403);
-    assert_eq!(stage.answer_to(id), None);
+    assert_eq!(stage.answer_to(id).await, None);
 }
 
 #[tokio::test]
 async fn behind_tls_the_cookie_is_for_tls_alone() {
     let stage = stage().await;
-    let token = stage.token("ada", &[]);
+    let token = stage.token("ada", &[]).await;
     let with_host = |request: RequestBuilder, origin: &str| {
         let mut request = request.build().unwrap();
         request
@@ -496,7 +503,7 @@ async fn a_question_is_shown_in_full_and_answered() {
     let stage = stage().await;
     let browser = stage.owner().await;
     assert!(browser.page("/").await.contains("No question waits"));
-    let id = stage.asks("mail", |_, _| {});
+    let id = stage.asks("mail", |_, _| {}).await;
     let list = browser.page("/").await;
     assert!(
         list.contains("1 question waits") && list.contains(&format!("/questions/{id}")),
@@ -536,7 +543,7 @@ async fn a_question_is_shown_in_full_and_answered() {
         name: Some("owner".to_owned()),
         from: "page".to_owned(),
     };
-    assert_eq!(stage.answer_to(id), Some(("once".to_owned(), by)));
+    assert_eq!(stage.answer_to(id).await, Some(("once".to_owned(), by)));
     assert!(browser.page("/").await.contains("once, by owner from page"));
     let (status, _, text) = browser.answer(id, "no", &[]).await;
     assert!(
@@ -553,33 +560,43 @@ async fn a_question_is_shown_in_full_and_answered() {
 async fn a_lasting_answer_needs_a_second_step() {
     let stage = stage().await;
     let browser = stage.owner().await;
-    let id = stage.asks("mail", |_, _| {});
+    let id = stage.asks("mail", |_, _| {}).await;
     let (status, _, text) = browser.answer(id, "trust", &[]).await;
     assert!(status == 200 && text.contains("name=\"confirm\""), "{text}");
     assert!(
         text.contains("write to bob@example.org today</pre>"),
         "all of the text is shown: {text}"
     );
-    assert_eq!(stage.answer_to(id), None);
+    assert_eq!(stage.answer_to(id).await, None);
     assert_eq!(
         browser.answer(id, "trust", &[("confirm", "1")]).await.0,
         303
     );
-    assert_eq!(stage.answer_to(id).unwrap().0, "trust");
+    assert_eq!(stage.answer_to(id).await.unwrap().0, "trust");
 }
 
 #[tokio::test]
 async fn what_the_page_does_not_show_cannot_be_allowed() {
     let stage = stage().await;
     let browser = stage.owner().await;
-    let no_text = stage.asks("mail", |_, shown| shown["trusted"] = json!([]));
-    let not_offered = stage.asks("mail", |new, _| new.choices.retain(|it| it != "trust"));
-    let unreadable = stage.asks("mail", |_, shown| *shown = json!({"title": 1}));
-    let others = stage.asks("mail", |new, _| new.approvers = vec!["ada".to_owned()]);
-    let no_object = stage.asks("mail", |_, shown| {
-        shown["is_unreadable"] = json!(true);
-        shown["text"] = json!("{to: bob");
-    });
+    let no_text = stage
+        .asks("mail", |_, shown| shown["trusted"] = json!([]))
+        .await;
+    let not_offered = stage
+        .asks("mail", |new, _| new.choices.retain(|it| it != "trust"))
+        .await;
+    let unreadable = stage
+        .asks("mail", |_, shown| *shown = json!({"title": 1}))
+        .await;
+    let others = stage
+        .asks("mail", |new, _| new.approvers = vec!["ada".to_owned()])
+        .await;
+    let no_object = stage
+        .asks("mail", |_, shown| {
+            shown["is_unreadable"] = json!(true);
+            shown["text"] = json!("{to: bob");
+        })
+        .await;
     let page = browser.page(&format!("/questions/{no_object}")).await;
     assert!(page.contains("can only be denied") && page.contains("{to: bob</pre>"));
     for (id, answer) in [
@@ -593,9 +610,9 @@ async fn what_the_page_does_not_show_cannot_be_allowed() {
     ] {
         let (status, _, text) = browser.answer(id, answer, &[("confirm", "1")]).await;
         assert_eq!(status, 400, "{answer}: {text}");
-        assert_eq!(stage.answer_to(id), None);
+        assert_eq!(stage.answer_to(id).await, None);
     }
-    let gone = stage.asks("mail", |new, _| new.expires = later(-1));
+    let gone = stage.asks("mail", |new, _| new.expires = later(-1)).await;
     assert_eq!(browser.answer(gone, "once", &[]).await.0, 410);
     let page = browser.page(&format!("/questions/{others}")).await;
     assert!(page.contains("log in with a token of ada"), "{page}");
@@ -603,13 +620,15 @@ async fn what_the_page_does_not_show_cannot_be_allowed() {
         assert_eq!(browser.answer(id, "no", &[]).await.0, 303);
     }
     // The one who may, and the one who asked, who may not.
-    let ada = stage.token("ada", &[]);
+    let ada = stage.token("ada", &[]).await;
     let ada = stage.approver(&ada).await;
     for (asker, expected) in [("bob", 303), ("ada", 400)] {
-        let id = stage.asks("mail", |new, _| {
-            new.approvers = vec!["ada".to_owned()];
-            new.asker = Some(asker.to_owned());
-        });
+        let id = stage
+            .asks("mail", |new, _| {
+                new.approvers = vec!["ada".to_owned()];
+                new.asker = Some(asker.to_owned());
+            })
+            .await;
         assert_eq!(ada.answer(id, "once", &[]).await.0, expected, "{asker}");
     }
 }
@@ -626,10 +645,10 @@ async fn news(browser: &Browser<'_>, page: &str, within: u64) -> Option<Got> {
 #[tokio::test]
 async fn a_limited_approver_sees_and_counts_and_answers_only_its_own() {
     let stage = stage().await;
-    let token = stage.token("ada", &["mail"]);
+    let token = stage.token("ada", &["mail"]).await;
     let ada = stage.approver(&token).await;
     let empty = ada.page("/").await;
-    let secret = stage.asks("bank", |_, _| {});
+    let secret = stage.asks("bank", |_, _| {}).await;
     // Not even that there is one.
     assert_eq!(ada.page("/").await, empty);
     let nothing = got(ada.get(&format!("/questions/{}", "0".repeat(32)))).await;
@@ -639,7 +658,7 @@ async fn a_limited_approver_sees_and_counts_and_answers_only_its_own() {
     assert_eq!(ada.answer(secret, "no", &[]).await, nothing);
     let (waits, asked) = tokio::join!(news(&ada, "/", 600), async {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        stage.asks("bank", |_, _| {})
+        stage.asks("bank", |_, _| {}).await
     });
     assert!(
         waits.is_none(),
@@ -648,28 +667,31 @@ async fn a_limited_approver_sees_and_counts_and_answers_only_its_own() {
     let owner = stage.owner().await;
     assert_eq!(owner.answer(asked, "no", &[]).await.0, 303);
     assert_eq!(ada.page("/").await, empty);
-    let own = stage.asks("mail", |_, _| {});
+    let own = stage.asks("mail", |_, _| {}).await;
     assert!(ada.page("/").await.contains("1 question waits"));
     assert_eq!(ada.answer(own, "once", &[]).await.0, 303);
-    assert_eq!(stage.answer_to(own).unwrap().1.name.as_deref(), Some("ada"));
-    assert_eq!(stage.answer_to(secret), None);
+    assert_eq!(
+        stage.answer_to(own).await.unwrap().1.name.as_deref(),
+        Some("ada")
+    );
+    assert_eq!(stage.answer_to(secret).await, None);
 }
 
 #[tokio::test]
 async fn a_revoked_token_ends_its_logins_at_once() {
     let stage = stage().await;
-    let token = stage.token("ada", &[]);
+    let token = stage.token("ada", &[]).await;
     let ada = stage.approver(&token).await;
-    let id = stage.asks("mail", |_, _| {});
+    let id = stage.asks("mail", |_, _| {}).await;
     // Another token of the same name is not this one.
-    stage.store.revoke("ada").unwrap();
+    stage.store.revoke("ada").await.unwrap();
     tokio::time::sleep(Duration::from_millis(2)).await;
-    stage.token("ada", &[]);
+    stage.token("ada", &[]).await;
     for path in ["/", "/version?known=", &format!("/questions/{id}")] {
         assert_eq!(got(ada.get(path)).await.0, 303, "{path}");
     }
     assert_eq!(ada.answer(id, "once", &[]).await.0, 303);
-    assert_eq!(stage.answer_to(id), None);
+    assert_eq!(stage.answer_to(id).await, None);
     assert_eq!(got(stage.form("/login", &[("token", &token)])).await.0, 403);
 }
 
@@ -693,20 +715,22 @@ async fn foreign_text_stays_text() {
         }
         spread(value, evil);
     };
-    let id = stage.asks(evil, |new, shown| {
-        texts(shown);
-        shown["text"] = json!(huge);
-        for text in [
-            &mut new.conversation,
-            &mut new.tool,
-            &mut new.effect,
-            &mut new.front,
-        ] {
-            evil.clone_into(text);
-        }
-        new.approvers = vec![evil.to_owned(), "owner".to_owned()];
-    });
-    stage.asks("other", |_, _| {});
+    let id = stage
+        .asks(evil, |new, shown| {
+            texts(shown);
+            shown["text"] = json!(huge);
+            for text in [
+                &mut new.conversation,
+                &mut new.tool,
+                &mut new.effect,
+                &mut new.front,
+            ] {
+                evil.clone_into(text);
+            }
+            new.approvers = vec![evil.to_owned(), "owner".to_owned()];
+        })
+        .await;
+    stage.asks("other", |_, _| {}).await;
     let question = format!("/questions/{id}");
     let mut pages = vec![browser.page("/").await, browser.page(&question).await];
     pages.push(browser.answer(id, "trust", &[]).await.2);
@@ -743,12 +767,12 @@ async fn of_two_answers_the_first_counts() {
     let stage = stage().await;
     let (one, other) = (stage.owner().await, stage.owner().await);
     for _ in 0..8 {
-        let id = stage.asks("mail", |_, _| {});
+        let id = stage.asks("mail", |_, _| {}).await;
         let (yes, no) = tokio::join!(one.answer(id, "once", &[]), other.answer(id, "no", &[]));
         let mut both = [(yes.0.as_u16(), "once"), (no.0.as_u16(), "no")];
         both.sort_unstable();
         assert_eq!([both[0].0, both[1].0], [303, 409]);
-        assert_eq!(stage.answer_to(id).unwrap().0, both[0].1);
+        assert_eq!(stage.answer_to(id).await.unwrap().0, both[0].1);
     }
 }
 
@@ -757,7 +781,9 @@ async fn a_thousand_questions_are_pages_of_a_hundred() {
     let stage = stage().await;
     let browser = stage.owner().await;
     for number in 0..1000 {
-        stage.asks(["mail", "b&nk"][usize::from(number % 10 == 0)], |_, _| {});
+        stage
+            .asks(["mail", "b&nk"][usize::from(number % 10 == 0)], |_, _| {})
+            .await;
     }
     let begun = Instant::now();
     let list = browser.page("/").await;
@@ -779,12 +805,12 @@ async fn a_thousand_questions_are_pages_of_a_hundred() {
 async fn a_question_that_is_answered_elsewhere_loses_its_buttons() {
     let stage = stage().await;
     let browser = stage.owner().await;
-    let id = stage.asks("mail", |_, _| {});
+    let id = stage.asks("mail", |_, _| {}).await;
     let question = format!("/questions/{id}");
     // Another question is no news here.
     let (news, ()) = tokio::join!(self::news(&browser, &question, 600), async {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        stage.asks("mail", |_, _| {});
+        stage.asks("mail", |_, _| {}).await;
     });
     assert!(news.is_none());
     let (news, ()) = tokio::join!(self::news(&browser, &question, 5000), async {
@@ -793,7 +819,7 @@ async fn a_question_that_is_answered_elsewhere_loses_its_buttons() {
             name: None,
             from: "terminal".to_owned(),
         };
-        stage.store.answer(id, "no", &by, now()).unwrap();
+        stage.store.answer(id, "no", &by, now()).await.unwrap();
     });
     assert_eq!(news.unwrap().0, 200);
     let page = browser.page(&question).await;
@@ -808,7 +834,7 @@ async fn news_comes_soon_and_keeps_no_server_running() {
     let browser = stage.owner().await;
     let (news, ()) = tokio::join!(self::news(&browser, "/", 5000), async {
         tokio::time::sleep(Duration::from_millis(150)).await;
-        stage.asks("mail", |_, _| {});
+        stage.asks("mail", |_, _| {}).await;
     });
     assert_eq!(news.unwrap().0, 200);
     let begun = Instant::now();

@@ -4,15 +4,15 @@ use super::questions::KeptAnswer;
 use crate::{DatabaseError, QuestionId};
 
 /// Questions of all processes that wait at once. No user reads more.
-pub(super) const MOST_WAITING: usize = 1024;
+pub(super) const MOST_WAITING: i64 = 1024;
 /// Bytes of one question: arguments of some megabytes, which are shown in full.
 pub(super) const MOST_BYTES: usize = 8 << 20;
 /// Bytes of all questions that wait, so that a list of them fits into memory.
-pub(super) const MOST_WAITING_BYTES: usize = 64 << 20;
+pub(super) const MOST_WAITING_BYTES: i64 = 64 << 20;
 /// Fewest digits of a shortened id. With fewer, a typing error would name another question.
 pub(super) const FEWEST_DIGITS: usize = 4;
 /// Tokens of one user.
-pub(super) const MOST_TOKENS: usize = 256;
+pub(super) const MOST_TOKENS: i64 = 256;
 
 /// Why something at the desk cannot be done.
 #[derive(Debug, thiserror::Error)]
@@ -24,8 +24,14 @@ pub enum DeskError {
     #[error("the question has more than {MOST_BYTES} bytes")]
     TooLarge,
     /// There is no such question.
-    #[error("no such question waits; it was taken back, or it waited too long")]
+    #[error("no such question waits; the program that asked has taken it back")]
     Unknown,
+    /// It has waited too long.
+    #[error("the question waited too long, which is a no")]
+    Expired,
+    /// Its process has ended.
+    #[error("the program that asked has ended, so the question waits no longer")]
+    Left,
     /// Several ids begin like this, or too few digits are given.
     #[error(
         "`{0}` does not name one question; write at least {FEWEST_DIGITS} of the digits of its id"
@@ -60,7 +66,22 @@ pub enum DeskError {
     /// A question cannot be read.
     #[error("the question {0} cannot be read: {1}")]
     Unreadable(QuestionId, String),
+    /// A token cannot be read.
+    #[error("a token cannot be read: {0}")]
+    BadToken(String),
+    /// A token of an agent is for requests alone.
+    #[error("the token of an agent answers no questions")]
+    OfAgent,
+    /// PostgreSQL cannot be used.
+    #[error(transparent)]
+    Postgres(#[from] crate::StateError),
     /// The file cannot be used.
     #[error(transparent)]
     Database(#[from] DatabaseError),
+}
+
+impl DeskError {
+    pub(super) fn unreadable((id, why): (QuestionId, String)) -> Self {
+        Self::Unreadable(id, why)
+    }
 }

@@ -1,42 +1,42 @@
-//! Questions that wait for an answer, and the tokens of those who may answer.
+//! Questions that wait for an answer, and the tokens of agents, of those who may answer, and of admins.
 //!
-//! All Sluice processes of one user share one file. A question is answered once, by the first who answers it.
+//! All Sluice processes of one user share one file, or all replicas of a service one database. A question is answered once, by
+//! the first who answers it, and an answer for one call is taken once, by the first who takes it.
 
 mod error;
+mod postgres;
 mod questions;
 mod rows;
+mod sqlite;
 mod tokens;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use error::{FEWEST_DIGITS, MOST_BYTES, MOST_TOKENS, MOST_WAITING, MOST_WAITING_BYTES};
-use questions::SILENCE_MS;
-use rows::{Failed, QUESTION, WAITS, changed, json, listed};
-use rusqlite::{Connection, OptionalExtension, params};
+use rows::{NewRow, Rows, json};
 
 use crate::database::Database;
-use crate::{Name, QuestionId, Time};
+use crate::{DatabaseError, Name, QuestionId, Time};
 
 pub use error::DeskError;
-pub use questions::{Answerer, KeptAnswer, KeptQuestion, NewQuestion, Questions};
+pub use questions::{
+    Answerer, Asked, KeptAnswer, KeptQuestion, NewQuestion, QuestionHead, QuestionKey, Questions,
+    Taken,
+};
 pub use tokens::{KeptToken, NewToken, Role};
 
-/// How long answered questions are kept, in milliseconds, and how many.
-const WEEK_MS: i64 = 7 * 24 * 3600 * 1000;
-const MOST_ANSWERED: usize = 1000;
-/// How long a question is kept whose process is silent, in milliseconds: a machine may have slept.
-const HOUR_MS: i64 = 3600 * 1000;
 /// How often the use of a token is recorded, in milliseconds: a page that looks each second must not write each second.
 const MINUTE_MS: i64 = 60 * 1000;
 /// The answer that everyone may give who may answer at all.
 const NO: &str = "no";
 
-/// The questions and tokens of one user on one machine. Several processes may have the file open.
+/// The questions and tokens of one user on one machine, or of a service. Several processes may have them open.
 ///
-/// Each method is one transaction, and fails if the file cannot be used.
-#[derive(Debug)]
+/// Each method is one transaction, and fails if the file or the database cannot be used.
+#[derive(Debug, Clone)]
 pub struct Desk {
-    database: Database,
+    rows: Arc<dyn Rows>,
 }
 
 impl Desk {
@@ -45,153 +45,147 @@ impl Desk {
     /// # Errors
     /// Other users could read or change the file, or it is not a file of this version.
     pub fn open(path: &Path) -> Result<Self, DeskError> {
-        let database = Database::open(path, &rows::SCHEMA)?;
-        Ok(Self { database })
+        Ok(Self::file(path)?)
     }
 
     /// A desk of this process alone: where there is no folder for the file.
+    ///
+    /// # Errors
+    /// SQLite fails.
     pub fn in_memory() -> Result<Self, DeskError> {
-        let database = Database::in_memory(&rows::SCHEMA)?;
-        Ok(Self { database })
+        Ok(Self::of_process()?)
     }
 
-    /// Puts a question to all who may answer. Removes what is of no use any more.
+    pub(crate) fn file(path: &Path) -> Result<Self, DatabaseError> {
+        Database::open(path, &sqlite::SCHEMA).map(Self::of)
+    }
+
+    pub(crate) fn of_process() -> Result<Self, DatabaseError> {
+        Database::in_memory(&sqlite::SCHEMA).map(Self::of)
+    }
+
+    fn of(database: Database) -> Self {
+        let rows = Arc::new(sqlite::Sqlite(Arc::new(database)));
+        Self { rows }
+    }
+
+    /// Puts a question to all who may answer. With a key that waits already, or whose answer was not taken yet, this is the
+    /// question from before. Removes what is of no use any more.
     ///
     /// # Errors
     /// Too many wait, or it is too long.
-    pub fn ask(&self, new: &NewQuestion, now: Time) -> Result<QuestionId, DeskError> {
+    pub async fn ask(&self, new: &NewQuestion, now: Time) -> Result<Asked, DeskError> {
         let (question, id) = (json(new)?, QuestionId::random().map_err(DeskError::System)?);
         if question.len() > MOST_BYTES {
             return Err(DeskError::TooLarge);
         }
-        let ms = now.millis();
-        let removed = self.write(|connection| {
-            let removed = connection.execute(
-                "DELETE FROM question WHERE answered <= ?1 OR answered IS NULL AND (expires <= ?2 OR alive <= ?3) OR number IN
-                   (SELECT number FROM question WHERE answered NOT NULL ORDER BY answered DESC LIMIT -1 OFFSET ?4)",
-                params![ms.saturating_sub(WEEK_MS), ms, ms.saturating_sub(HOUR_MS), signed(MOST_ANSWERED)],
-            )?;
-            let waiting = "SELECT count(*), coalesce(sum(length(question)), 0) FROM question";
-            let (count, bytes): (i64, i64) = connection.query_row(
-                &format!("{waiting} WHERE {WAITS}"),
-                [ms, heard(now)],
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )?;
-            let bytes = bytes.saturating_add(signed(question.len()));
-            if count >= signed(MOST_WAITING) || bytes > signed(MOST_WAITING_BYTES) {
-                return Err(DeskError::TooMany.into());
-            }
-            connection.execute(
-                "INSERT INTO question (id, app, effect, question, asked, alive, expires) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6)",
-                params![id.as_bytes(), new.app, new.effects(), question, ms, new.expires.millis()],
-            )?;
-            changed(connection)?;
-            Ok(removed > 0)
-        })?;
-        self.removed(removed);
-        Ok(id)
+        let row = NewRow {
+            head: new.head(id),
+            key: new.key,
+            expires: new.expires,
+            question,
+        };
+        self.rows.ask(row, now).await
     }
 
     /// Says that their process still waits for these questions. Every few seconds.
-    pub fn still_asks(&self, ids: &[QuestionId], now: Time) -> Result<(), DeskError> {
-        self.write(|connection| {
-            let sql = "UPDATE question SET alive = ?2 WHERE id = ?1";
-            let mut update = connection.prepare_cached(sql)?;
-            for id in ids {
-                update.execute(params![id.as_bytes(), now.millis()])?;
-            }
-            Ok(())
-        })
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn still_asks(&self, ids: &[QuestionId], now: Time) -> Result<(), DeskError> {
+        self.rows.still_asks(ids, now).await
     }
 
     /// The questions that wait, the oldest first.
-    pub fn waiting(&self, now: Time) -> Result<Questions, DeskError> {
-        self.waiting_for(now, |_, _, _| true)
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn waiting(&self, now: Time) -> Result<Questions, DeskError> {
+        self.waiting_for(now, |_| true).await
     }
 
-    /// Those of them that are to be seen, by their id, app and effect. Others are not read, so that the time tells little of
-    /// them.
-    pub fn waiting_for(
+    /// Those of them that are to be seen. Others are not read, so that the time tells little of them.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn waiting_for(
         &self,
         now: Time,
-        sees: impl Fn(QuestionId, &str, &str) -> bool,
+        sees: impl Fn(&QuestionHead) -> bool,
     ) -> Result<Questions, DeskError> {
-        let select = format!("{QUESTION} WHERE {WAITS} ORDER BY number");
-        let times = [now.millis(), heard(now)];
-        self.read(|connection| listed(connection, &select, &times, sees))
+        let heads = self.rows.waiting(now).await?.into_iter();
+        let seen: Vec<QuestionId> = heads.filter(sees).map(|head| head.id).collect();
+        self.read(&seen).await
     }
 
-    /// Answered questions of the last week, the newest first.
-    pub fn recent(&self, most: usize) -> Result<Questions, DeskError> {
-        let select = format!(
-            "{QUESTION} WHERE answered NOT NULL ORDER BY answered DESC, number DESC LIMIT ?1"
-        );
-        self.read(|connection| listed(connection, &select, &[signed(most)], |_, _, _| true))
+    /// Up to so many answered questions of the last week that are to be seen, the newest first.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn recent(
+        &self,
+        most: usize,
+        sees: impl Fn(&QuestionHead) -> bool,
+    ) -> Result<Questions, DeskError> {
+        let heads = self.rows.answered().await?.into_iter();
+        let seen = heads.filter(sees).take(most).map(|head| head.id);
+        self.read(&seen.collect::<Vec<_>>()).await
+    }
+
+    /// Those of these questions that are there, in this order.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn read(&self, ids: &[QuestionId]) -> Result<Questions, DeskError> {
+        let mut questions = Questions::default();
+        if ids.is_empty() {
+            return Ok(questions);
+        }
+        for read in self.rows.questions(ids).await? {
+            match read {
+                Ok(kept) => questions.all.push(kept),
+                Err((id, _)) => questions.unreadable.push(id.to_string()),
+            }
+        }
+        Ok(questions)
+    }
+
+    async fn get(&self, id: QuestionId) -> Result<Option<KeptQuestion>, DeskError> {
+        let read = self.rows.questions(&[id]).await?.pop();
+        read.transpose().map_err(DeskError::unreadable)
     }
 
     /// The question with this id, or the one whose id begins like this. It may be answered, or wait no longer.
     ///
     /// # Errors
     /// Several begin like this, or the question cannot be read.
-    pub fn find(&self, id: &str) -> Result<Option<KeptQuestion>, DeskError> {
+    pub async fn find(&self, id: &str) -> Result<Option<KeptQuestion>, DeskError> {
         let is_hex = id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let ambiguous = || DeskError::Ambiguous(id.to_owned());
         if !is_hex || id.len() < FEWEST_DIGITS {
             return Err(ambiguous());
         }
-        self.read(|connection| {
-            // Digits only, so nothing in it is a pattern.
-            let sql = "SELECT id FROM question WHERE hex(id) LIKE ?1 || '%' LIMIT 2";
-            let mut select = connection.prepare_cached(sql)?;
-            let ids = select.query_map([id], |row| row.get(0).map(QuestionId::from_bytes))?;
-            match ids.collect::<Result<Vec<_>, _>>()?.as_slice() {
-                [] => Ok(None),
-                [only] => rows::get(connection, *only),
-                _ => Err(ambiguous().into()),
-            }
-        })
+        match self
+            .rows
+            .beginning(&id.to_ascii_lowercase())
+            .await?
+            .as_slice()
+        {
+            [] => Ok(None),
+            [only] => self.get(*only).await,
+            _ => Err(ambiguous()),
+        }
     }
 
     /// Answers a question. Of several answers the first one counts.
     ///
     /// # Errors
     /// The question does not wait, has an answer, does not offer this one, or needs another approver: see [`DeskError`].
-    pub fn answer(
+    pub async fn answer(
         &self,
         id: QuestionId,
         answer: &str,
         by: &Answerer,
-        now: Time,
-    ) -> Result<(), DeskError> {
-        self.answer_as(id, answer, by, None, now)
-    }
-
-    /// Answers a question with this token, which says who answers. A token alone is an approver: a process can take the name
-    /// of any user of the machine.
-    ///
-    /// # Errors
-    /// As those of [`Desk::answer`].
-    pub fn answer_by(
-        &self,
-        id: QuestionId,
-        answer: &str,
-        token: &KeptToken,
-        from: &str,
-        now: Time,
-    ) -> Result<(), DeskError> {
-        let by = Answerer {
-            name: Some(token.name.clone()),
-            from: from.to_owned(),
-        };
-        self.answer_as(id, answer, &by, Some(&token.name), now)
-    }
-
-    fn answer_as(
-        &self,
-        id: QuestionId,
-        answer: &str,
-        by: &Answerer,
-        approver: Option<&str>,
         now: Time,
     ) -> Result<(), DeskError> {
         let given = KeptAnswer {
@@ -199,127 +193,114 @@ impl Desk {
             by: by.clone(),
             at: now,
         };
-        self.write(|connection| {
-            let kept = rows::get(connection, id)?.ok_or(DeskError::Unknown)?;
-            admits(&kept, &given, approver)?;
-            connection.execute(
-                "UPDATE question SET answer = ?2, answered = ?3 WHERE id = ?1",
-                params![id.as_bytes(), json(&given)?, now.millis()],
-            )?;
-            changed(connection)
-        })
+        self.rows.answer(id, given, None).await
     }
 
-    /// The answer to a question, once there is one.
-    pub fn take(&self, id: QuestionId) -> Result<Option<KeptAnswer>, DeskError> {
-        let kept = self.read(|connection| rows::get(connection, id))?;
-        Ok(kept.and_then(|kept| kept.answer))
+    /// Answers a question with this token, which says who answers. A token alone is an approver: a process can take the name
+    /// of any user of the machine.
+    ///
+    /// # Errors
+    /// As those of [`Desk::answer`], and the token is one of an agent.
+    pub async fn answer_by(
+        &self,
+        id: QuestionId,
+        answer: &str,
+        token: &KeptToken,
+        from: &str,
+        now: Time,
+    ) -> Result<(), DeskError> {
+        if token.role == Role::Agent {
+            return Err(DeskError::OfAgent);
+        }
+        let by = Answerer {
+            name: Some(token.name.clone()),
+            from: from.to_owned(),
+        };
+        let given = KeptAnswer {
+            answer: answer.to_owned(),
+            by,
+            at: now,
+        };
+        self.rows.answer(id, given, Some(token.name.clone())).await
     }
 
-    /// Takes a question back that has no answer.
-    pub fn withdraw(&self, id: QuestionId) -> Result<(), DeskError> {
-        let removed = self.write(|connection| {
-            let sql = "DELETE FROM question WHERE id = ?1 AND answered IS NULL";
-            let removed = connection.execute(sql, [id.as_bytes()])? > 0;
-            changed(connection).map(|()| removed)
-        })?;
-        self.removed(removed);
-        Ok(())
+    /// Takes the answer to a question, once there is one, for the one who acts by it. An answer for one call is taken once, by
+    /// one process.
+    ///
+    /// # Errors
+    /// The question cannot be read.
+    pub async fn take(&self, id: QuestionId, now: Time) -> Result<Option<Taken>, DeskError> {
+        let Some(answer) = self.get(id).await?.and_then(|kept| kept.answer) else {
+            return Ok(None);
+        };
+        let is_first = self.rows.r#use(id, now).await?;
+        Ok(Some(match is_first || !answer.is_for_one() {
+            true => Taken::Answer(answer),
+            false => Taken::UsedUp,
+        }))
+    }
+
+    /// Takes a question back that has no answer; with `alive`, only if that is when it was last said that it is still asked.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn withdraw(&self, id: QuestionId, alive: Option<Time>) -> Result<(), DeskError> {
+        self.rows.withdraw(id, alive).await
     }
 
     /// A number that changes with each question that is asked, answered or taken back, by any process. It does not change
     /// when a question expires.
-    pub fn version(&self) -> Result<i64, DeskError> {
-        self.read(|connection| {
-            Ok(connection.query_row("SELECT count FROM change", [], |row| row.get(0))?)
-        })
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn version(&self) -> Result<i64, DeskError> {
+        self.rows.version().await
     }
 
     /// Makes a token. Its secret is returned this once.
     ///
     /// # Errors
     /// The name is unusable or taken, or there are too many.
-    pub fn new_token(&self, new: &NewToken, now: Time) -> Result<String, DeskError> {
+    pub async fn new_token(&self, new: &NewToken, now: Time) -> Result<String, DeskError> {
         Name::new(&new.name)?;
         let (secret, digest) = tokens::fresh()?;
-        let kept = json(&KeptToken::new(new, now))?;
-        self.write(|connection| {
-            let (is_taken, count): (bool, i64) = connection.query_row(
-                "SELECT coalesce(max(name = ?1), 0), count(*) FROM token",
-                [&new.name],
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )?;
-            match (is_taken, count >= signed(MOST_TOKENS)) {
-                (true, _) => return Err(DeskError::NameTaken(new.name.clone()).into()),
-                (false, true) => return Err(DeskError::TooManyTokens.into()),
-                (false, false) => {}
-            }
-            let sql = "INSERT INTO token (name, digest, token) VALUES (?1, ?2, ?3)";
-            connection.execute(sql, params![new.name, digest, kept])?;
-            Ok(())
-        })?;
+        let token = KeptToken::new(new, now);
+        self.rows.add_token(&token, digest).await?;
         Ok(secret)
     }
 
     /// All tokens by name, those that have expired included. One that cannot be read admits no one, and is left out.
-    pub fn tokens(&self) -> Result<Vec<KeptToken>, DeskError> {
-        self.read(|connection| {
-            let sql = "SELECT token, last_used FROM token ORDER BY name";
-            let mut select = connection.prepare_cached(sql)?;
-            let tokens = select.query_map([], rows::token)?;
-            Ok(tokens.flatten().collect())
-        })
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn tokens(&self) -> Result<Vec<KeptToken>, DeskError> {
+        self.rows.tokens().await
     }
 
     /// Revokes a token. False if there is none of this name.
-    pub fn revoke(&self, name: &str) -> Result<bool, DeskError> {
-        let removed = self.write(|connection| {
-            Ok(connection.execute("DELETE FROM token WHERE name = ?1", [name])? > 0)
-        })?;
-        self.removed(removed);
-        Ok(removed)
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn revoke(&self, name: &str) -> Result<bool, DeskError> {
+        self.rows.revoke(name).await
     }
 
-    /// The token with this secret, if it is one that counts. A token that cannot be read is an error.
-    pub fn admit(&self, secret: &str, now: Time) -> Result<Option<KeptToken>, DeskError> {
+    /// The token with this secret, if it is one that counts.
+    ///
+    /// # Errors
+    /// The token cannot be read.
+    pub async fn admit(&self, secret: &str, now: Time) -> Result<Option<KeptToken>, DeskError> {
         let digest = tokens::digest(secret);
-        let found = self.read(|connection| {
-            let sql = "SELECT token, last_used FROM token WHERE digest = ?1";
-            Ok(connection
-                .query_row(sql, [digest], rows::token)
-                .optional()?)
-        })?;
-        let Some(mut token) = found.filter(|token: &KeptToken| token.counts(now)) else {
+        let found = self.rows.token(digest).await?;
+        let Some(mut token) = found.filter(|token| token.counts(now)) else {
             return Ok(None);
         };
         let minute = Time::from_millis(now.millis().saturating_sub(MINUTE_MS));
         if token.last_used.is_none_or(|used| used <= minute) {
-            self.write(|connection| {
-                let sql = "UPDATE token SET last_used = ?2 WHERE digest = ?1";
-                connection.execute(sql, params![digest, now.millis()])?;
-                Ok(())
-            })?;
+            self.rows.token_used(digest, now).await?;
             token.last_used = Some(now);
         }
         Ok(Some(token))
-    }
-
-    fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Failed>) -> Result<T, DeskError> {
-        self.database.read(work)
-    }
-
-    fn write<T>(
-        &self,
-        work: impl FnOnce(&Connection) -> Result<T, Failed>,
-    ) -> Result<T, DeskError> {
-        self.database.write(work)
-    }
-
-    /// Empties the log after a deletion. While another process reads, the next deletion or start does it.
-    fn removed(&self, removed: bool) {
-        if removed {
-            drop(self.database.checkpoint());
-        }
     }
 }
 
@@ -334,7 +315,8 @@ fn admits(
         return Err(DeskError::Answered(before.clone()));
     }
     match () {
-        () if !kept.waits(given.at) => Err(DeskError::Unknown),
+        () if given.at >= question.expires => Err(DeskError::Expired),
+        () if kept.is_left(given.at) => Err(DeskError::Left),
         () if !question.choices.contains(&given.answer) => {
             Err(DeskError::NotOffered(question.choices.clone()))
         }
@@ -344,11 +326,40 @@ fn admits(
     }
 }
 
-/// What was heard of a process before this is too long ago.
-fn heard(now: Time) -> i64 {
-    now.millis().saturating_sub(SILENCE_MS)
+/// Whether there is room for a token of this name, among so many of which so many have it.
+fn is_free(name: &str, count: i64, taken: i64) -> Result<(), DeskError> {
+    match (taken > 0, count >= MOST_TOKENS) {
+        (true, _) => Err(DeskError::NameTaken(name.to_owned())),
+        (false, true) => Err(DeskError::TooManyTokens),
+        (false, false) => Ok(()),
+    }
 }
 
-fn signed(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
+impl NewRow {
+    /// Whether there is room, where so many questions with so many characters wait.
+    fn fits(&self, (count, length): (i64, i64)) -> Result<(), DeskError> {
+        let own = i64::try_from(self.question.len()).unwrap_or(i64::MAX);
+        match count >= MOST_WAITING || length.saturating_add(own) > MOST_WAITING_BYTES {
+            true => Err(DeskError::TooMany),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Asked {
+    fn first(id: QuestionId, expires: Time) -> Self {
+        Self {
+            id,
+            expires,
+            is_new: true,
+        }
+    }
+
+    fn again(id: [u8; 16], expires: i64) -> Self {
+        Self {
+            id: QuestionId::from_bytes(id),
+            expires: Time::from_millis(expires),
+            is_new: false,
+        }
+    }
 }

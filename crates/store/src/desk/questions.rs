@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{QuestionId, Time};
 
+/// Names what is asked: the same key is the same question, in all processes that share a store.
+pub type QuestionKey = [u8; 32];
+
 /// A question whose process has not said for so long that it still asks waits no longer, in milliseconds.
 pub(super) const SILENCE_MS: i64 = 10_000;
 
@@ -18,6 +21,9 @@ pub struct NewQuestion {
     pub session: String,
     /// The conversation, as the front names it.
     pub conversation: String,
+    /// The tenant whose agent asks, if there are tenants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
     /// The user of the session, if known. If not, no one may allow what has approvers.
     pub asker: Option<String>,
     /// The app.
@@ -34,6 +40,42 @@ pub struct NewQuestion {
     pub shown: String,
     /// Until when it waits.
     pub expires: Time,
+    /// With a key, the question outlives its process, and who asks again with the same key gets the same question.
+    #[serde(skip)]
+    pub key: Option<QuestionKey>,
+}
+
+/// A question that was put to the desk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    /// Its id.
+    pub id: QuestionId,
+    /// Until when it waits.
+    pub expires: Time,
+    /// False if it was there before, under its key.
+    pub is_new: bool,
+}
+
+/// What says who may see a question, without what it shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuestionHead {
+    /// Its id.
+    pub id: QuestionId,
+    /// The apps, with `, ` between them.
+    pub app: String,
+    /// The effects of what its answers allow, with `, ` between them.
+    pub effects: String,
+    /// The tenant whose agent asks.
+    pub tenant: Option<String>,
+}
+
+/// An answer, for the one who asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Taken {
+    /// The answer.
+    Answer(KeptAnswer),
+    /// The answer is for one call, and another request has taken it.
+    UsedUp,
 }
 
 /// A question at the desk.
@@ -81,6 +123,16 @@ pub struct Questions {
 }
 
 impl NewQuestion {
+    /// What says who may see it.
+    pub fn head(&self, id: QuestionId) -> QuestionHead {
+        QuestionHead {
+            id,
+            app: self.app.clone(),
+            effects: self.effects().to_owned(),
+            tenant: self.tenant.clone(),
+        }
+    }
+
     /// The effects of what its answers allow, with `, ` between them: `each` allows other calls too.
     pub fn effects(&self) -> &str {
         match self.choices.iter().any(|it| it == "each") {
@@ -104,8 +156,20 @@ impl NewQuestion {
 impl KeptQuestion {
     /// Whether an answer still counts.
     pub fn waits(&self, now: Time) -> bool {
+        self.answer.is_none() && now < self.question.expires && !self.is_left(now)
+    }
+
+    /// Whether its process has ended, and no other one will ask it again.
+    pub(super) fn is_left(&self, now: Time) -> bool {
         let silent = now.millis().saturating_sub(self.alive.millis());
-        self.answer.is_none() && now < self.question.expires && silent < SILENCE_MS
+        self.question.key.is_none() && silent >= SILENCE_MS
+    }
+}
+
+impl KeptAnswer {
+    /// Whether it allows what was shown and nothing later, so that one request alone may act by it.
+    pub fn is_for_one(&self) -> bool {
+        ["once", "each"].contains(&self.answer.as_str())
     }
 }
 

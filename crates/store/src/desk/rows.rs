@@ -1,128 +1,155 @@
-//! The tables of questions and tokens, and their rows.
+//! What a back end of the desk does, and the statements and rows that all of them share.
+//!
+//! SQLite reads `$1` as the first parameter where each statement names its parameters in ascending order, so both back ends
+//! run the same text.
 
-use rusqlite::types::Type;
-use rusqlite::{Connection, Row};
+use async_trait::async_trait;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::error::DeskError;
-use super::questions::{KeptQuestion, Questions};
+use super::questions::{Asked, KeptAnswer, KeptQuestion, QuestionHead, QuestionKey, SILENCE_MS};
 use super::tokens::KeptToken;
-use crate::database::{Schema, Stop};
 use crate::{QuestionId, Time};
 
-/// `alive` is when the process that asks last said so. What is long comes last, so that the rest is read without it. `change` has one row, which is the version of the questions.
-pub(super) const SCHEMA: Schema = Schema {
-    application: 0x534c_4453,
-    version: 1,
-    create: "
-CREATE TABLE question (
-  number INTEGER PRIMARY KEY AUTOINCREMENT,
-  id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),
-  app TEXT NOT NULL,
-  effect TEXT NOT NULL,
-  asked INTEGER NOT NULL,
-  expires INTEGER NOT NULL,
-  alive INTEGER NOT NULL,
-  answered INTEGER,
-  answer TEXT CHECK ((answered IS NULL) = (answer IS NULL)),
-  question TEXT NOT NULL
-) STRICT;
-CREATE INDEX question_by_answer ON question (answered);
-CREATE TABLE token (
-  name TEXT NOT NULL PRIMARY KEY,
-  digest BLOB NOT NULL UNIQUE CHECK (length(digest) = 32),
-  token TEXT NOT NULL,
-  last_used INTEGER
-) STRICT;
-CREATE TABLE change (count INTEGER NOT NULL) STRICT;
-INSERT INTO change VALUES (0);
-",
-    upgrade: "",
-};
+/// How long answered questions are kept, in milliseconds, and how many.
+const WEEK_MS: i64 = 7 * 24 * 3600 * 1000;
+pub(super) const MOST_ANSWERED: i64 = 1000;
+/// How long a question is kept whose process is silent, in milliseconds: a machine may have slept.
+const HOUR_MS: i64 = 3600 * 1000;
+
+/// Where the rows are. Each method is one transaction.
+#[async_trait]
+pub(super) trait Rows: std::fmt::Debug + Send + Sync {
+    /// Adds a question, unless one with its key waits, or has an answer that waits for its request. Removes what is of no use.
+    async fn ask(&self, row: NewRow, now: Time) -> Result<Asked, DeskError>;
+    async fn still_asks(&self, ids: &[QuestionId], now: Time) -> Result<(), DeskError>;
+    /// Those that wait, oldest first.
+    async fn waiting(&self, now: Time) -> Result<Vec<QuestionHead>, DeskError>;
+    /// Those that are answered, newest first.
+    async fn answered(&self) -> Result<Vec<QuestionHead>, DeskError>;
+    /// Those of these that are there, in this order, each with why it cannot be read.
+    async fn questions(&self, ids: &[QuestionId]) -> Result<Vec<Read>, DeskError>;
+    /// Up to two ids that begin with these hexadecimal digits in lower case.
+    async fn beginning(&self, digits: &str) -> Result<Vec<QuestionId>, DeskError>;
+    /// Stores the answer if it counts ([`super::admits`]).
+    async fn answer(
+        &self,
+        id: QuestionId,
+        given: KeptAnswer,
+        approver: Option<String>,
+    ) -> Result<(), DeskError>;
+    /// Marks an answer as used. False if there is none, or it is used.
+    async fn r#use(&self, id: QuestionId, now: Time) -> Result<bool, DeskError>;
+    /// Takes a question back that has no answer; with `alive`, only if no process has said since then that it asks.
+    async fn withdraw(&self, id: QuestionId, alive: Option<Time>) -> Result<(), DeskError>;
+    async fn version(&self) -> Result<i64, DeskError>;
+    async fn add_token(&self, token: &KeptToken, digest: [u8; 32]) -> Result<(), DeskError>;
+    async fn tokens(&self) -> Result<Vec<KeptToken>, DeskError>;
+    async fn revoke(&self, name: &str) -> Result<bool, DeskError>;
+    async fn token(&self, digest: [u8; 32]) -> Result<Option<KeptToken>, DeskError>;
+    async fn token_used(&self, digest: [u8; 32], now: Time) -> Result<(), DeskError>;
+}
+
+/// A question, or why the one with this id cannot be read.
+pub(super) type Read = Result<KeptQuestion, (QuestionId, String)>;
+
+/// A question that is about to be stored.
+#[derive(Debug, Clone)]
+pub(super) struct NewRow {
+    pub(super) head: QuestionHead,
+    pub(super) key: Option<QuestionKey>,
+    pub(super) expires: Time,
+    pub(super) question: String,
+}
 
 /// The columns of a question.
-pub(super) const QUESTION: &str =
-    "SELECT id, question, asked, alive, answer, app, effect FROM question";
+pub(super) struct Row {
+    pub(super) id: [u8; 16],
+    pub(super) key: Option<[u8; 32]>,
+    pub(super) question: String,
+    pub(super) asked: i64,
+    pub(super) alive: i64,
+    pub(super) answer: Option<String>,
+}
 
-/// What waits at `?1`; its process was heard of after `?2`.
-pub(super) const WAITS: &str = "answered IS NULL AND expires > ?1 AND alive > ?2";
+/// Removes old answers, what has expired, what its process has left, and answers of which there are too many.
+pub(super) const PRUNE: &str = "
+DELETE FROM question WHERE answered <= $1 OR answered IS NULL AND (expires <= $2 OR key IS NULL AND alive <= $3) OR number IN
+  (SELECT number FROM question WHERE answered IS NOT NULL ORDER BY answered DESC LIMIT 1000000 OFFSET $4)";
+/// The question with a key that waits, or whose answer waits for its request: as long as the question itself could.
+pub(super) const BY_KEY: &str = "
+SELECT id, expires FROM question WHERE key = $1 AND
+  (answered IS NULL AND expires > $2 OR answered IS NOT NULL AND used IS NULL AND expires + (expires - asked) > $2)
+  ORDER BY number DESC LIMIT 1";
+pub(super) const LOAD: &str = "
+SELECT count(*), coalesce(sum(length(question)), 0) FROM question
+  WHERE answered IS NULL AND expires > $1 AND (key IS NOT NULL OR alive > $2)";
+pub(super) const INSERT: &str = "
+INSERT INTO question (id, key, app, effect, tenant, question, asked, alive, expires) VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8)";
+pub(super) const BEAT: &str = "UPDATE question SET alive = $1 WHERE id = $2";
+/// What waits at `$1`; its process was heard of after `$2`, or its key keeps it.
+pub(super) const WAITING: &str = "
+SELECT id, app, effect, tenant FROM question
+  WHERE answered IS NULL AND expires > $1 AND (key IS NOT NULL OR alive > $2) ORDER BY number";
+pub(super) const ANSWERED: &str = "
+SELECT id, app, effect, tenant FROM question WHERE answered IS NOT NULL ORDER BY answered DESC, number DESC";
+pub(super) const READ: &str =
+    "SELECT id, key, question, asked, alive, answer FROM question WHERE id = $1";
+pub(super) const ANSWER: &str = "UPDATE question SET answer = $1, answered = $2 WHERE id = $3";
+pub(super) const USE: &str =
+    "UPDATE question SET used = $1 WHERE id = $2 AND answered IS NOT NULL AND used IS NULL";
+pub(super) const WITHDRAW: &str = "DELETE FROM question WHERE id = $1 AND answered IS NULL";
+pub(super) const WITHDRAW_SILENT: &str =
+    "DELETE FROM question WHERE id = $1 AND answered IS NULL AND alive = $2";
+pub(super) const CHANGED: &str = "UPDATE change SET count = count + 1";
+pub(super) const VERSION: &str = "SELECT count FROM change";
+pub(super) const NAMES: &str = "SELECT count(*), count(*) FILTER (WHERE name = $1) FROM token";
+pub(super) const ADD_TOKEN: &str = "INSERT INTO token (name, digest, token) VALUES ($1, $2, $3)";
+pub(super) const TOKENS: &str = "SELECT token, last_used FROM token ORDER BY name";
+pub(super) const REVOKE: &str = "DELETE FROM token WHERE name = $1";
+pub(super) const TOKEN: &str = "SELECT token, last_used FROM token WHERE digest = $1";
+pub(super) const TOKEN_USED: &str = "UPDATE token SET last_used = $1 WHERE digest = $2";
 
-pub(super) type Failed = Stop<DeskError>;
+/// The times of [`PRUNE`].
+pub(super) fn prune(now: Time) -> [i64; 4] {
+    let ms = now.millis();
+    let [week, hour] = [WEEK_MS, HOUR_MS].map(|span| ms.saturating_sub(span));
+    [week, ms, hour, MOST_ANSWERED]
+}
 
-impl From<DeskError> for Failed {
-    fn from(error: DeskError) -> Self {
-        Self::Refused(error)
+/// The times of [`WAITING`] and [`LOAD`].
+pub(super) fn waits(now: Time) -> [i64; 2] {
+    [now.millis(), now.millis().saturating_sub(SILENCE_MS)]
+}
+
+impl Row {
+    /// One that another program has damaged hides no other.
+    pub(super) fn read(self) -> Read {
+        let id = QuestionId::from_bytes(self.id);
+        let damaged = |error: serde_json::Error| (id, error.to_string());
+        let mut question: super::NewQuestion =
+            serde_json::from_str(&self.question).map_err(damaged)?;
+        question.key = self.key;
+        let answer = self.answer.as_deref().map(serde_json::from_str);
+        Ok(KeptQuestion {
+            id,
+            question,
+            asked: Time::from_millis(self.asked),
+            alive: Time::from_millis(self.alive),
+            answer: answer.transpose().map_err(damaged)?,
+        })
     }
 }
 
-/// Questions by this statement. One that another program has damaged hides no other.
-pub(super) fn listed(
-    connection: &Connection,
-    select: &str,
-    parameters: &[i64],
-    sees: impl Fn(QuestionId, &str, &str) -> bool,
-) -> Result<Questions, Failed> {
-    let mut select = connection.prepare_cached(select)?;
-    let mut rows = select.query(rusqlite::params_from_iter(parameters))?;
-    let mut listed = Questions::default();
-    while let Some(row) = rows.next()? {
-        let (app, effect): (String, String) = (row.get(5)?, row.get(6)?);
-        if !sees(id(row)?, &app, &effect) {
-            continue;
-        }
-        match question(row) {
-            Ok(question) => listed.all.push(question),
-            Err(_) => listed.unreadable.push(id(row)?.to_string()),
-        }
-    }
-    Ok(listed)
-}
-
-/// The question with this id.
-pub(super) fn get(connection: &Connection, id: QuestionId) -> Result<Option<KeptQuestion>, Failed> {
-    let mut select = connection.prepare_cached(&format!("{QUESTION} WHERE id = ?1"))?;
-    let mut rows = select.query([id.as_bytes()])?;
-    let found = rows.next()?.map(question).transpose();
-    let unreadable = |error: rusqlite::Error| DeskError::Unreadable(id, error.to_string());
-    Ok(found.map_err(unreadable)?)
-}
-
-fn id(row: &Row<'_>) -> rusqlite::Result<QuestionId> {
-    row.get(0).map(QuestionId::from_bytes)
-}
-
-/// The columns of [`QUESTION`].
-fn question(row: &Row<'_>) -> rusqlite::Result<KeptQuestion> {
-    let answer: Option<String> = row.get(4)?;
-    Ok(KeptQuestion {
-        id: id(row)?,
-        question: read(&row.get::<_, String>(1)?)?,
-        asked: Time::from_millis(row.get(2)?),
-        alive: Time::from_millis(row.get(3)?),
-        answer: answer.map(|answer| read(&answer)).transpose()?,
-    })
-}
-
-/// A token, and when it was last used.
-pub(super) fn token(row: &Row<'_>) -> rusqlite::Result<KeptToken> {
+/// A token from its columns.
+pub(super) fn token(json: &str, last_used: Option<i64>) -> Result<KeptToken, DeskError> {
+    let token = serde_json::from_str::<KeptToken>(json);
     Ok(KeptToken {
-        last_used: row.get::<_, Option<i64>>(1)?.map(Time::from_millis),
-        ..read(&row.get::<_, String>(0)?)?
+        last_used: last_used.map(Time::from_millis),
+        ..token.map_err(|error| DeskError::BadToken(error.to_string()))?
     })
-}
-
-fn read<T: DeserializeOwned>(json: &str) -> rusqlite::Result<T> {
-    let damaged = |error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error));
-    serde_json::from_str(json).map_err(damaged)
 }
 
 pub(super) fn json(value: &impl Serialize) -> Result<String, DeskError> {
     serde_json::to_string(value).map_err(|error| DeskError::System(error.into()))
-}
-
-/// The questions have changed.
-pub(super) fn changed(connection: &Connection) -> Result<(), Failed> {
-    connection.execute("UPDATE change SET count = count + 1", [])?;
-    Ok(())
 }

@@ -1,25 +1,34 @@
-//! Tokens of those who answer questions. Only their digests are stored.
+//! Tokens of agents, approvers and admins. Only their digests are stored.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::error::DeskError;
-use super::questions::NewQuestion;
+use super::questions::{NewQuestion, QuestionHead};
 use crate::{QuestionId, Time};
 
 /// What a token is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
+    /// Sends requests to the proxy and the gateway. It sees no question.
+    Agent,
     /// Sees questions and answers them.
     Approver,
+    /// Sees and answers all questions, and reads metrics and the audit log.
+    Admin,
 }
 
 impl Role {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Agent, Self::Approver, Self::Admin];
+
     /// `approver`.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Agent => "agent",
             Self::Approver => "approver",
+            Self::Admin => "admin",
         }
     }
 }
@@ -31,6 +40,8 @@ pub struct NewToken {
     pub name: String,
     /// What it is for.
     pub role: Role,
+    /// The tenant of an agent, or the one whose questions it shows; `None`: all.
+    pub tenant: Option<String>,
     /// The apps whose questions it shows; empty: all.
     pub apps: Vec<String>,
     /// The effects of the calls whose questions it shows; empty: all.
@@ -46,6 +57,9 @@ pub struct KeptToken {
     pub name: String,
     /// What it is for.
     pub role: Role,
+    /// The tenant of an agent, or the one whose questions it shows; `None`: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
     /// The apps whose questions it shows; empty: all.
     pub apps: Vec<String>,
     /// The effects of the calls whose questions it shows; empty: all.
@@ -64,6 +78,7 @@ impl KeptToken {
         let NewToken {
             name,
             role,
+            tenant,
             apps,
             effects,
             expires,
@@ -71,6 +86,7 @@ impl KeptToken {
         Self {
             name,
             role,
+            tenant,
             apps,
             effects,
             created: now,
@@ -87,16 +103,25 @@ impl KeptToken {
 
     /// Whether it shows this question. One that it does not show, it cannot count either.
     pub fn may_see(&self, question: &NewQuestion) -> bool {
-        self.may_see_of(&question.app, question.effects())
+        self.may_see_of(
+            &question.app,
+            question.effects(),
+            question.tenant.as_deref(),
+        )
     }
 
-    /// Whether it shows questions of all of these apps and effects, which have `, ` between them.
-    pub fn may_see_of(&self, apps: &str, effects: &str) -> bool {
+    /// The same by the head of a question.
+    pub fn may_see_head(&self, head: &QuestionHead) -> bool {
+        self.may_see_of(&head.app, &head.effects, head.tenant.as_deref())
+    }
+
+    fn may_see_of(&self, apps: &str, effects: &str, tenant: Option<&str>) -> bool {
         let has = |limits: &[String], all: &str| {
             let mut all = all.split(", ");
             limits.is_empty() || all.all(|one| limits.iter().any(|it| it == one))
         };
-        has(&self.apps, apps) && has(&self.effects, effects)
+        let is_own = self.tenant.is_none() || self.tenant.as_deref() == tenant;
+        self.role != Role::Agent && is_own && has(&self.apps, apps) && has(&self.effects, effects)
     }
 }
 

@@ -9,6 +9,12 @@ use serde_json::{Value, json};
 
 use crate::stage::{QUERY, Stage};
 
+/// Waits for an operation of the store.
+fn wait<T>(operation: impl Future<Output = T>) -> T {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_time().build().unwrap().block_on(operation)
+}
+
 /// A session at a terminal, and what it has shown so far.
 pub(crate) struct Terminal {
     child: Child,
@@ -185,7 +191,7 @@ fn a_question_at_the_terminal_can_be_answered_at_the_desk() {
     let desk = store::Desk::open(&stage.path("state/sluice/desk.db")).unwrap();
     let now = || store::Time::from(std::time::SystemTime::now());
     let asked = loop {
-        if let Some(asked) = desk.waiting(now()).unwrap().all.pop() {
+        if let Some(asked) = wait(desk.waiting(now())).unwrap().all.pop() {
             break asked;
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -198,7 +204,7 @@ fn a_question_at_the_terminal_can_be_answered_at_the_desk() {
         name: Some("ada".to_owned()),
         from: "page".to_owned(),
     };
-    desk.answer(asked.id, "once", &by, now()).unwrap();
+    wait(desk.answer(asked.id, "once", &by, now())).unwrap();
     terminal.wait_for("(answered by ada from page: once)");
     terminal.wait_for(", default deny] ");
     // What was meant for the question before does not answer this one.
@@ -209,7 +215,7 @@ fn a_question_at_the_terminal_can_be_answered_at_the_desk() {
     assert_eq!(terminal.end().0, Some(3));
     assert_eq!(stage.mails.messages().len(), 1);
     // What is answered here waits there no longer.
-    assert_eq!(desk.waiting(now()).unwrap().all, []);
+    assert_eq!(wait(desk.waiting(now())).unwrap().all, []);
     let replies = stage.trace().into_iter();
     let replies = replies.filter(|event| event["kind"] == "replied");
     let replies: Vec<String> = replies

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use config::{App, Config};
 use ifc::{Answer, Monitor};
 use sandbox::Limits;
-use server::desk::{Answered, Approver, Desk};
+use server::desk::{Answered, Approver, Desk, QuestionOrigin};
 use server::{
     AskedConnection, Change, Ended, Gate, Program, ProgramSetup, QuestionView, SystemResolver,
     Told, User as _,
@@ -82,13 +82,15 @@ impl AtTerminal {
 #[async_trait]
 impl Approver for AtTerminal {
     async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
-        self.ask(conversation, question).await.answer
+        self.ask(&QuestionOrigin::of(conversation), question)
+            .await
+            .answer
     }
 
-    async fn ask(&self, conversation: &str, question: &QuestionView) -> Answered {
+    async fn ask(&self, origin: &QuestionOrigin, question: &QuestionView) -> Answered {
         // The desk has the timeout.
         let typed = self.typed(question);
-        self.desk.beside(conversation, question, typed).await
+        self.desk.beside(origin, question, typed).await
     }
 }
 

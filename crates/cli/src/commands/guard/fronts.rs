@@ -194,7 +194,7 @@ impl Fronts {
         let serving = tokio::spawn(proxy.serve(async move {
             ending.notified().await;
             // An open question becomes a no.
-            closing.close();
+            closing.close().await;
         }));
         Ok(Self {
             address,

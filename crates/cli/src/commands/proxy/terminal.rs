@@ -9,7 +9,7 @@ use hub::trace::escape;
 use ifc::Answer;
 use rustix::termios::{QueueSelector, tcflush};
 use server::QuestionView;
-use server::desk::{Answered, Approver, Desk, Other};
+use server::desk::{Answered, Approver, Desk, Other, QuestionOrigin};
 use tokio::sync::{Mutex, mpsc};
 
 use crate::answered;
@@ -32,22 +32,24 @@ impl Announced {
 #[async_trait]
 impl Approver for Announced {
     async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
-        self.ask(conversation, question).await.answer
+        self.ask(&QuestionOrigin::of(conversation), question)
+            .await
+            .answer
     }
 
-    async fn ask(&self, conversation: &str, question: &QuestionView) -> Answered {
-        self.announce(conversation, question);
-        self.0.ask(conversation, question).await
+    async fn ask(&self, origin: &QuestionOrigin, question: &QuestionView) -> Answered {
+        self.announce(&origin.conversation, question);
+        self.0.ask(origin, question).await
     }
 
     async fn ask_beside(
         &self,
-        conversation: &str,
+        origin: &QuestionOrigin,
         question: &QuestionView,
         other: Other<'_>,
     ) -> Answered {
-        self.announce(conversation, question);
-        self.0.ask_beside(conversation, question, other).await
+        self.announce(&origin.conversation, question);
+        self.0.ask_beside(origin, question, other).await
     }
 }
 
@@ -154,18 +156,19 @@ impl Asked {
 #[async_trait]
 impl Approver for Asked {
     async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
-        self.ask(conversation, question).await.answer
+        self.ask(&QuestionOrigin::of(conversation), question)
+            .await
+            .answer
     }
 
-    async fn ask(&self, conversation: &str, question: &QuestionView) -> Answered {
+    async fn ask(&self, origin: &QuestionOrigin, question: &QuestionView) -> Answered {
         let other = std::future::pending();
-        self.ask_beside(conversation, question, Box::pin(other))
-            .await
+        self.ask_beside(origin, question, Box::pin(other)).await
     }
 
     async fn ask_beside(
         &self,
-        conversation: &str,
+        origin: &QuestionOrigin,
         question: &QuestionView,
         other: Other<'_>,
     ) -> Answered {
@@ -175,12 +178,12 @@ impl Approver for Asked {
         };
         let first = async {
             tokio::select! {
-                answered = self.typed(conversation, question, &open.is_shown) => answered,
+                answered = self.typed(&origin.conversation, question, &open.is_shown) => answered,
                 answered = other => answered,
             }
         };
         // The desk has the timeout.
-        let answered = self.desk.beside(conversation, question, first).await;
+        let answered = self.desk.beside(origin, question, first).await;
         if answered::is_typed(&answered) {
             open.is_shown.store(false, Ordering::Relaxed);
         } else if open.replace() {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use test_support::wait;
 
 use crate::home::Home;
 
@@ -335,7 +336,7 @@ fn now() -> store::Time {
 
 fn question(desk: &store::Desk) -> store::KeptQuestion {
     loop {
-        if let Some(question) = desk.waiting(now()).unwrap().all.pop() {
+        if let Some(question) = wait(desk.waiting(now())).unwrap().all.pop() {
             return question;
         }
         thread::sleep(Duration::from_millis(20));
@@ -366,7 +367,7 @@ fn a_question_is_answered_at_the_desk_while_the_client_asks_and_where_it_cannot(
         );
         let elicits = capabilities["elicitation"].is_object();
         let elicited = elicits.then(|| client.next());
-        desk.answer(asked.id, answer, &by("ada"), now()).unwrap();
+        wait(desk.answer(asked.id, answer, &by("ada"), now())).unwrap();
         if let Some(elicited) = elicited {
             let cancelled = client.next();
             assert_eq!(
@@ -395,10 +396,10 @@ fn a_question_is_answered_at_the_desk_while_the_client_asks_and_where_it_cannot(
     let accept = json!({ "action": "accept", "content": { "answer": "once" } });
     answer(&mut client, Duration::from_millis(1_100), &accept);
     assert_eq!(said(&client.next()["result"]), ("sent", false));
-    while !desk(&home).waiting(now()).unwrap().all.is_empty() {
+    while !wait(desk(&home).waiting(now())).unwrap().all.is_empty() {
         thread::sleep(Duration::from_millis(10));
     }
-    let late = desk(&home).answer(asked.id, "once", &by("eve"), now());
+    let late = wait(desk(&home).answer(asked.id, "once", &by("eve"), now()));
     let was_answered =
         matches!(&late, Err(store::DeskError::Answered(it)) if it.by.from == "client");
     assert!(was_answered, "{late:?}");

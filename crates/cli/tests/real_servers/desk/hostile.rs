@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use serde_json::{Value, json};
-use test_support::{Reply, Server};
+use test_support::{Reply, Server, wait};
 
 use super::browser;
 use super::chromium::{Browser, Page};
@@ -149,7 +149,7 @@ fn a_stolen_token_is_worth_nothing_after_its_end() {
     let bearer = format!("Authorization: Bearer {token}\r\n{JSON}");
     let approvals = "/sluice/v1/approvals";
     assert_eq!(http(api, "GET", approvals, &bearer, "").0, 200);
-    assert!(stage.store.revoke("stolen").unwrap());
+    assert!(wait(stage.store.revoke("stolen")).unwrap());
     // A page that is open already, a cookie, and the token itself.
     page.loading(|page| page.tap("button", "Allow once"));
     page.open(&stage.url);

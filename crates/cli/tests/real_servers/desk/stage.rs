@@ -13,7 +13,7 @@ use hub::question::{Shown, ShownArgument, ShownCall, ShownChoice, ShownSource, S
 use serde_json::{Value, json};
 use store::{Desk, KeptQuestion, NewQuestion, NewToken, QuestionId, Role, Time};
 use tempfile::TempDir;
-use test_support::{ModelReply, Upstream, calls, says};
+use test_support::{ModelReply, Upstream, calls, says, wait};
 
 /// Rules for an agent of two tools.
 const RULES: &str = r#"
@@ -69,7 +69,7 @@ impl Stage {
         let (beating, ids) = (Arc::downgrade(&store), Arc::clone(&asked));
         std::thread::spawn(move || {
             while let Some(store) = beating.upgrade() {
-                store.still_asks(&ids.lock().unwrap(), now()).unwrap();
+                wait(store.still_asks(&ids.lock().unwrap(), now())).unwrap();
                 drop(store);
                 std::thread::sleep(Duration::from_secs(2));
             }
@@ -98,7 +98,7 @@ impl Stage {
     pub(super) fn waiting(&self, count: usize) -> Vec<KeptQuestion> {
         let begun = Instant::now();
         loop {
-            let waiting = self.store.waiting(now()).unwrap().all;
+            let waiting = wait(self.store.waiting(now())).unwrap().all;
             if waiting.len() >= count {
                 return waiting;
             }
@@ -117,11 +117,12 @@ impl Stage {
         let new = NewToken {
             name: name.to_owned(),
             role: Role::Approver,
+            tenant: None,
             apps: apps.iter().map(|it| (*it).to_owned()).collect(),
             effects: Vec::new(),
             expires: None,
         };
-        self.store.new_token(&new, now()).unwrap()
+        wait(self.store.new_token(&new, now())).unwrap()
     }
 
     /// Logs an approver in.
@@ -135,14 +136,14 @@ impl Stage {
 
     /// Asks, and goes on asking.
     pub(super) fn ask(&self, question: &NewQuestion) -> QuestionId {
-        let id = self.store.ask(question, now()).unwrap();
+        let id = wait(self.store.ask(question, now())).unwrap().id;
         self.asked.lock().unwrap().push(id);
         id
     }
 
     /// The answer that a question was given.
     pub(super) fn answer(&self, id: QuestionId) -> Option<(String, String)> {
-        let question = self.store.find(&id.to_string()).unwrap();
+        let question = wait(self.store.find(&id.to_string())).unwrap();
         let answer = question?.answer?;
         Some((answer.answer, answer.by.from))
     }
@@ -236,6 +237,7 @@ pub(super) fn question(tool: &str) -> NewQuestion {
         front: text("proxy"),
         session: String::new(),
         conversation: text("a conversation"),
+        tenant: None,
         asker: None,
         app: text("mail"),
         tool: text(tool),
@@ -244,6 +246,7 @@ pub(super) fn question(tool: &str) -> NewQuestion {
         approvers: Vec::new(),
         shown: serde_json::to_string(&shown).unwrap(),
         expires: (SystemTime::now() + Duration::from_secs(600)).into(),
+        key: None,
     }
 }
 

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use store::{DeskError, KeptQuestion, NewQuestion, QuestionId};
 use tokio::time::timeout;
 
-use super::super::front::{blocking, now};
+use super::super::front::now;
 use super::layout::{line, live_page, notice, short, span};
 use super::login::to_login;
 use super::logins::Login;
@@ -41,24 +41,19 @@ struct Seen {
 
 impl Seen {
     async fn read(shared: &Shared, login: &Login) -> Result<Self, DeskError> {
-        // All answered ones are read: those that a login may not see must not take the room of others.
-        let token = login.token.clone();
-        let read = move |store: &store::Desk| {
-            let waiting = store.waiting_for(now(), |_, app, effect| {
-                let limits = token.as_ref();
-                limits.is_none_or(|token| token.may_see_of(app, effect))
-            });
-            Ok((waiting?, store.recent(usize::MAX)?))
-        };
-        let (waiting, mut answered) = blocking(&shared.store, read).await?;
-        let is_visible = |kept: &KeptQuestion| login.may_see(&kept.question);
-        let mut unreadable = waiting.unreadable;
-        unreadable.append(&mut answered.unreadable);
+        let waiting = shared.store.waiting_for(now(), |head| login.may_see(head));
+        let (waiting, answered) = (
+            waiting.await?,
+            shared
+                .store
+                .recent(ANSWERED, |head| login.may_see(head))
+                .await?,
+        );
+        let mut unreadable = [waiting.unreadable, answered.unreadable].concat();
         unreadable.retain(|_| login.is_owner());
-        let answered = answered.all.into_iter().filter(is_visible).take(ANSWERED);
         Ok(Self {
             waiting: waiting.all,
-            answered: answered.collect(),
+            answered: answered.all,
             unreadable,
         })
     }
@@ -201,7 +196,7 @@ pub(super) async fn version(
     let (mut closing, begun) = (shared.closing.subscribe(), Instant::now());
     let (mut last, mut looks) = (None, 0);
     while begun.elapsed() < PATIENCE {
-        let version = blocking(&shared.store, store::Desk::version).await.ok();
+        let version = shared.store.version().await.ok();
         if version.is_none() || version != last || looks >= LOOKS {
             (last, looks) = (version, 0);
             // The token may have been revoked meanwhile.

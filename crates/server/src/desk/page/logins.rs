@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use maud::{Markup, html};
 use sha2::{Digest as _, Sha256};
-use store::{Answerer, DeskError, KeptToken, NewQuestion, QuestionId};
+use store::{Answerer, DeskError, KeptToken, QuestionHead, QuestionId};
 
 use super::super::front::now;
 
@@ -52,7 +52,7 @@ impl Login {
         self.token.as_ref().map(|token| token.name.as_str())
     }
 
-    pub(super) fn answer(
+    pub(super) async fn answer(
         &self,
         store: &store::Desk,
         id: QuestionId,
@@ -64,15 +64,15 @@ impl Login {
             from: from.to_owned(),
         };
         match &self.token {
-            Some(token) => store.answer_by(id, answer, token, from, now),
-            None => store.answer(id, answer, &by(), now),
+            Some(token) => store.answer_by(id, answer, token, from, now).await,
+            None => store.answer(id, answer, &by(), now).await,
         }
     }
 
     /// Whether it may see, and therefore count, this question.
-    pub(crate) fn may_see(&self, question: &NewQuestion) -> bool {
+    pub(crate) fn may_see(&self, question: &QuestionHead) -> bool {
         let limits = self.token.as_ref();
-        limits.is_none_or(|token| token.may_see(question))
+        limits.is_none_or(|token| token.may_see_head(question))
     }
 
     /// The hidden field that each form has which changes something.

@@ -12,7 +12,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use store::{DeskError, KeptQuestion, QuestionId};
 
-use super::super::front::{blocking, now};
+use super::super::front::now;
 use super::layout::{boxed, chips, line, lines, live, notice, page, span};
 use super::list::{failed, name, version_of};
 use super::logins::Login;
@@ -62,11 +62,9 @@ pub(super) async fn answer(
     if !ONE_STEP.contains(&choice.answer.as_str()) && given.confirm.is_empty() {
         return second_step(&login, &kept, shown.as_ref(), choice);
     }
-    let (id, answer, own) = (kept.id, choice.answer.clone(), login.clone());
-    let answered = move |store: &store::Desk| own.answer(store, id, &answer);
-    match blocking(&shared.store, answered).await {
+    match login.answer(&shared.store, kept.id, &choice.answer).await {
         Ok(()) => (StatusCode::SEE_OTHER, [(LOCATION, "/")]).into_response(),
-        Err(error) => refused(&shared, &login, id, &error).await,
+        Err(error) => refused(&shared, &login, kept.id, &error).await,
     }
 }
 
@@ -74,8 +72,8 @@ pub(super) async fn answer(
 async fn find(shared: &Shared, login: &Login, id: String) -> Option<KeptQuestion> {
     // By its whole id: a shortened one is for terminals.
     id.parse::<QuestionId>().ok()?;
-    let found = blocking(&shared.store, move |store| store.find(&id)).await;
-    found.ok()?.filter(|kept| login.may_see(&kept.question))
+    let found = shared.store.find(&id).await.ok()?;
+    found.filter(|kept| login.may_see(&kept.question.head(kept.id)))
 }
 
 fn unknown(login: &Login) -> Response {
@@ -119,7 +117,7 @@ async fn refused(shared: &Shared, login: &Login, id: QuestionId, error: &DeskErr
         DeskError::Answered(_) => StatusCode::CONFLICT,
         DeskError::NotAllowed(_) => StatusCode::FORBIDDEN,
         DeskError::NotOffered(_) => StatusCode::BAD_REQUEST,
-        DeskError::Unknown => StatusCode::GONE,
+        DeskError::Unknown | DeskError::Expired | DeskError::Left => StatusCode::GONE,
         other => return failed(login, other),
     };
     let problem = format!("Your answer does not count: {error}.");

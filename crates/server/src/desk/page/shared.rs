@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{COOKIE, HOST, HeaderName, ORIGIN, SET_COOKIE};
 use tokio::sync::watch;
 
-use super::super::front::{blocking, fresh_token, now};
+use super::super::front::{fresh_token, now};
 use super::logins::{Login, Logins, hash};
 
 /// The headers of a request by which a browser says where it comes from.
@@ -53,7 +53,7 @@ impl Shared {
         let Some(token) = &login.token else {
             return Some(login);
         };
-        let tokens = blocking(&self.store, store::Desk::tokens).await.ok()?;
+        let tokens = self.store.tokens().await.ok()?;
         // A name can be given again, to another token.
         let mut same =
             (tokens.iter()).filter(|it| (&it.name, it.created) == (&token.name, token.created));

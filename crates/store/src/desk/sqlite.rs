@@ -1,0 +1,339 @@
+//! The desk in a SQLite file.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::error::DeskError;
+use super::questions::{Asked, KeptAnswer, QuestionHead};
+use super::rows::{self, NewRow, Read, Row, Rows, json};
+use super::tokens::KeptToken;
+use crate::database::{Database, Schema, Stop};
+use crate::{QuestionId, Time};
+
+/// `alive` is when a process that asks last said so; `used`, when the answer was taken. What is long comes last, so that the
+/// rest is read without it. `change` has one row, which is the version of the questions.
+pub(super) const SCHEMA: Schema = Schema {
+    application: 0x534c_4453,
+    version: 2,
+    create: "
+CREATE TABLE question (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),
+  key BLOB CHECK (length(key) = 32),
+  app TEXT NOT NULL,
+  effect TEXT NOT NULL,
+  tenant TEXT,
+  asked INTEGER NOT NULL,
+  expires INTEGER NOT NULL,
+  alive INTEGER NOT NULL,
+  answered INTEGER,
+  used INTEGER,
+  answer TEXT CHECK ((answered IS NULL) = (answer IS NULL)),
+  question TEXT NOT NULL
+) STRICT;
+CREATE INDEX question_by_answer ON question (answered);
+CREATE INDEX question_by_key ON question (key);
+CREATE TABLE token (
+  name TEXT NOT NULL PRIMARY KEY,
+  digest BLOB NOT NULL UNIQUE CHECK (length(digest) = 32),
+  token TEXT NOT NULL,
+  last_used INTEGER
+) STRICT;
+CREATE TABLE change (count INTEGER NOT NULL) STRICT;
+INSERT INTO change VALUES (0);
+",
+    upgrade: "
+ALTER TABLE question ADD COLUMN key BLOB;
+ALTER TABLE question ADD COLUMN tenant TEXT;
+ALTER TABLE question ADD COLUMN used INTEGER;
+CREATE INDEX question_by_key ON question (key);
+",
+};
+
+type Failed = Stop<DeskError>;
+
+impl From<DeskError> for Failed {
+    fn from(error: DeskError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Sqlite(pub(super) Arc<Database>);
+
+impl Sqlite {
+    /// Runs `work` in a transaction, on a thread that may wait for the disk.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Database) -> Result<T, DeskError> + Send + 'static,
+    ) -> Result<T, DeskError> {
+        let database = Arc::clone(&self.0);
+        let done = tokio::task::spawn_blocking(move || work(&database)).await;
+        done.unwrap_or_else(|error| Err(DeskError::System(std::io::Error::other(error))))
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Failed> + Send + 'static,
+    ) -> Result<T, DeskError> {
+        self.run(|database| database.write(work)).await
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Failed> + Send + 'static,
+    ) -> Result<T, DeskError> {
+        self.run(|database| database.read(work)).await
+    }
+
+    /// Runs `work`, which says whether it has deleted something, and then empties the log. While another process reads, the
+    /// next deletion or start does it.
+    async fn remove<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<(T, bool), Failed> + Send + 'static,
+    ) -> Result<T, DeskError> {
+        let (done, removed) = self.write(work).await?;
+        if removed {
+            self.run(|database| Ok(drop(database.checkpoint()))).await?;
+        }
+        Ok(done)
+    }
+}
+
+#[async_trait]
+impl Rows for Sqlite {
+    async fn ask(&self, row: NewRow, now: Time) -> Result<Asked, DeskError> {
+        self.remove(move |connection| {
+            let ms = now.millis();
+            let removed = connection.execute(rows::PRUNE, rows::prune(now))? > 0;
+            let known = connection
+                .query_row(rows::BY_KEY, params![row.key, ms], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })
+                .optional()?;
+            if let Some((id, expires)) = known {
+                connection.execute(rows::BEAT, params![ms, id])?;
+                return Ok((Asked::again(id, expires), removed));
+            }
+            let load = connection.query_row(rows::LOAD, rows::waits(now), |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?;
+            row.fits(load)?;
+            let NewRow {
+                head,
+                key,
+                expires,
+                question,
+            } = row;
+            let (id, expires_ms) = (head.id, expires.millis());
+            let QuestionHead {
+                app,
+                effects,
+                tenant,
+                ..
+            } = head;
+            connection.execute(
+                rows::INSERT,
+                params![
+                    id.as_bytes(),
+                    key,
+                    app,
+                    effects,
+                    tenant,
+                    question,
+                    ms,
+                    expires_ms
+                ],
+            )?;
+            connection.execute(rows::CHANGED, [])?;
+            Ok((Asked::first(id, expires), removed))
+        })
+        .await
+    }
+
+    async fn still_asks(&self, ids: &[QuestionId], now: Time) -> Result<(), DeskError> {
+        let ids = ids.to_vec();
+        self.write(move |connection| {
+            let mut update = connection.prepare_cached(rows::BEAT)?;
+            for id in ids {
+                update.execute(params![now.millis(), id.as_bytes()])?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn waiting(&self, now: Time) -> Result<Vec<QuestionHead>, DeskError> {
+        self.read(move |connection| heads(connection, rows::WAITING, &rows::waits(now)))
+            .await
+    }
+
+    async fn answered(&self) -> Result<Vec<QuestionHead>, DeskError> {
+        self.read(|connection| heads(connection, rows::ANSWERED, &[]))
+            .await
+    }
+
+    async fn questions(&self, ids: &[QuestionId]) -> Result<Vec<Read>, DeskError> {
+        let ids = ids.to_vec();
+        self.read(move |connection| {
+            let all = ids.into_iter().map(|id| get(connection, id));
+            Ok(all
+                .collect::<Result<Vec<_>, Failed>>()?
+                .into_iter()
+                .flatten()
+                .collect())
+        })
+        .await
+    }
+
+    async fn beginning(&self, digits: &str) -> Result<Vec<QuestionId>, DeskError> {
+        let digits = digits.to_owned();
+        self.read(move |connection| {
+            // Digits only, so nothing in it is a pattern. LIKE does not tell their cases apart.
+            let sql = "SELECT id FROM question WHERE hex(id) LIKE ?1 || '%' LIMIT 2";
+            let mut select = connection.prepare_cached(sql)?;
+            let ids = select.query_map([digits], |row| row.get(0).map(QuestionId::from_bytes))?;
+            Ok(ids.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
+    async fn answer(
+        &self,
+        id: QuestionId,
+        given: KeptAnswer,
+        approver: Option<String>,
+    ) -> Result<(), DeskError> {
+        self.write(move |connection| {
+            let kept = get(connection, id)?.ok_or(DeskError::Unknown)?;
+            let kept = kept.map_err(DeskError::unreadable)?;
+            super::admits(&kept, &given, approver.as_deref())?;
+            let (answer, at) = (json(&given)?, given.at.millis());
+            connection.execute(rows::ANSWER, params![answer, at, id.as_bytes()])?;
+            connection.execute(rows::CHANGED, [])?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn r#use(&self, id: QuestionId, now: Time) -> Result<bool, DeskError> {
+        self.write(move |connection| {
+            Ok(connection.execute(rows::USE, params![now.millis(), id.as_bytes()])? > 0)
+        })
+        .await
+    }
+
+    async fn withdraw(&self, id: QuestionId, alive: Option<Time>) -> Result<(), DeskError> {
+        self.remove(move |connection| {
+            let removed = match alive {
+                None => connection.execute(rows::WITHDRAW, [id.as_bytes()]),
+                Some(alive) => {
+                    let values = params![id.as_bytes(), alive.millis()];
+                    connection.execute(rows::WITHDRAW_SILENT, values)
+                }
+            };
+            connection.execute(rows::CHANGED, [])?;
+            Ok(((), removed? > 0))
+        })
+        .await
+    }
+
+    async fn version(&self) -> Result<i64, DeskError> {
+        self.read(|connection| Ok(connection.query_row(rows::VERSION, [], |row| row.get(0))?))
+            .await
+    }
+
+    async fn add_token(&self, token: &KeptToken, digest: [u8; 32]) -> Result<(), DeskError> {
+        let (name, kept) = (token.name.clone(), json(token)?);
+        self.write(move |connection| {
+            let (count, taken) =
+                connection.query_row(rows::NAMES, [&name], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            super::is_free(&name, count, taken)?;
+            connection.execute(rows::ADD_TOKEN, params![name, digest, kept])?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn tokens(&self) -> Result<Vec<KeptToken>, DeskError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(rows::TOKENS)?;
+            let tokens = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let tokens = tokens.collect::<Result<Vec<(String, _)>, _>>()?.into_iter();
+            Ok(tokens
+                .flat_map(|(json, used)| rows::token(&json, used))
+                .collect())
+        })
+        .await
+    }
+
+    async fn revoke(&self, name: &str) -> Result<bool, DeskError> {
+        let name = name.to_owned();
+        self.remove(move |connection| {
+            let removed = connection.execute(rows::REVOKE, [name])? > 0;
+            Ok((removed, removed))
+        })
+        .await
+    }
+
+    async fn token(&self, digest: [u8; 32]) -> Result<Option<KeptToken>, DeskError> {
+        self.read(move |connection| {
+            let columns = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+            let found = connection
+                .query_row(rows::TOKEN, [digest], columns)
+                .optional()?;
+            Ok(found
+                .map(|(json, used): (String, _)| rows::token(&json, used))
+                .transpose()?)
+        })
+        .await
+    }
+
+    async fn token_used(&self, digest: [u8; 32], now: Time) -> Result<(), DeskError> {
+        self.write(move |connection| {
+            connection.execute(rows::TOKEN_USED, params![now.millis(), digest])?;
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn heads(
+    connection: &Connection,
+    select: &str,
+    parameters: &[i64],
+) -> Result<Vec<QuestionHead>, Failed> {
+    let mut select = connection.prepare_cached(select)?;
+    let heads = select.query_map(rusqlite::params_from_iter(parameters), |row| {
+        Ok(QuestionHead {
+            id: QuestionId::from_bytes(row.get(0)?),
+            app: row.get(1)?,
+            effects: row.get(2)?,
+            tenant: row.get(3)?,
+        })
+    })?;
+    Ok(heads.collect::<Result<_, _>>()?)
+}
+
+fn get(connection: &Connection, id: QuestionId) -> Result<Option<Read>, Failed> {
+    let mut select = connection.prepare_cached(rows::READ)?;
+    let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Row> {
+        Ok(Row {
+            id: row.get(0)?,
+            key: row.get(1)?,
+            question: row.get(2)?,
+            asked: row.get(3)?,
+            alive: row.get(4)?,
+            answer: row.get(5)?,
+        })
+    };
+    let mut rows = select.query([id.as_bytes()])?;
+    let found = rows.next()?;
+    // A column that is no text, as another program may leave one.
+    Ok(found.map(|found| match row(found) {
+        Ok(row) => row.read(),
+        Err(error) => Err((id, error.to_string())),
+    }))
+}
