@@ -41,9 +41,15 @@ impl Engine {
             Self::Podman => {
                 "start it with `podman run --security-opt seccomp=/usr/share/sluice/seccomp.json --security-opt unmask=ALL …`"
             }
-            Self::Docker | Self::Other => {
+            Self::Docker => {
                 "start it with `docker run --security-opt seccomp=/usr/share/sluice/seccomp.json \
                  --security-opt apparmor=unconfined --security-opt systempaths=unconfined …`"
+            }
+            // Podman leaves no sign of itself where the root is read-only.
+            Self::Other => {
+                "start it with `docker run --security-opt seccomp=/usr/share/sluice/seccomp.json \
+                 --security-opt apparmor=unconfined --security-opt systempaths=unconfined …`, or with \
+                 `podman run --security-opt seccomp=/usr/share/sluice/seccomp.json --security-opt unmask=ALL …`"
             }
         }
     }
@@ -64,20 +70,22 @@ impl Container {
     /// The container around this process; `None` on a machine.
     #[must_use]
     pub fn here() -> Option<Self> {
-        let set = |name: &str| env::var_os(name).is_some();
+        let set = |name: &str| env::var(name).ok();
         Self::at(Path::new("/"), &set)
     }
 
     /// As [`Self::here`], by the files below `root` and the variables that are `set`.
-    fn at(root: &Path, set: &dyn Fn(&str) -> bool) -> Option<Self> {
+    fn at(root: &Path, set: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
         let (filtered, masked) = (filtered(&root.join("proc")), masked(&root.join("proc")));
-        let engine = if set("KUBERNETES_SERVICE_HOST") {
+        // Podman, LXC and systemd-nspawn say in it who they are.
+        let named = set("container");
+        let engine = if set("KUBERNETES_SERVICE_HOST").is_some() {
             Engine::Kubernetes
         } else if root.join(".dockerenv").exists() {
             Engine::Docker
-        } else if root.join("run/.containerenv").exists() {
+        } else if root.join("run/.containerenv").exists() || named.as_deref() == Some("podman") {
             Engine::Podman
-        } else if set("container") || (filtered && masked) {
+        } else if named.is_some() || (filtered && masked) {
             Engine::Other
         } else {
             return None;
@@ -117,7 +125,11 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
-        Container::at(root.path(), &|name| set.contains(&name))
+        let value = |name: &str| {
+            set.iter()
+                .find_map(|it| it.strip_prefix(name)?.strip_prefix('='))
+        };
+        Container::at(root.path(), &|name| value(name).map(str::to_owned))
     }
 
     #[test]
@@ -145,11 +157,16 @@ mod tests {
             (&[podman, mask], &[], Some((Engine::Podman, false, true))),
             (
                 &[docker, filter],
-                &["KUBERNETES_SERVICE_HOST"],
+                &["KUBERNETES_SERVICE_HOST=10.0.0.1"],
                 Some((Engine::Kubernetes, true, false)),
             ),
             (&[filter, mask], &[], Some((Engine::Other, true, true))),
-            (&[], &["container"], Some((Engine::Other, false, false))),
+            (&[], &["container=lxc"], Some((Engine::Other, false, false))),
+            (
+                &[],
+                &["container=podman"],
+                Some((Engine::Podman, false, false)),
+            ),
         ] {
             let found = at(files, set).map(|it| (it.engine, it.filtered, it.masked));
             assert_eq!(found, expected, "{files:?} {set:?}");

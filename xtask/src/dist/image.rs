@@ -38,10 +38,10 @@ pub(super) fn oci(release: &Release) -> Result<PathBuf> {
         "aarch64" => "arm64",
         other => bail!("no image for {other}"),
     };
-    let layout = release.out.join("stage/oci");
+    let layout = release.out.join("work/oci");
     let blobs = Blobs(layout.join("blobs/sha256"));
     fs::create_dir_all(&blobs.0)?;
-    let layer = release.out.join("stage/layer.tar");
+    let layer = release.out.join("work/layer.tar");
     archive(release, &tree(release)?, &layer)?;
     let diff = sha256(&layer)?;
     let layer = blobs.keep(&gzip(&layer)?, LAYER)?;
@@ -90,8 +90,8 @@ pub(super) fn oci(release: &Release) -> Result<PathBuf> {
 }
 
 /// The files of the image.
-fn tree(release: &Release) -> Result<PathBuf> {
-    let root = release.out.join("stage/image");
+pub(super) fn tree(release: &Release) -> Result<PathBuf> {
+    let root = release.out.join("work/image");
     for part in ["usr/lib/sluice", "usr/bin", "usr/share/sluice"] {
         let from = release
             .usr
@@ -120,7 +120,7 @@ fn tree(release: &Release) -> Result<PathBuf> {
     }
     let config = release.root.join("dist/container/sluice.toml");
     put(&config, &root.join("etc/sluice/sluice.toml"), 0o644)?;
-    for folder in ["proc", "sys", "dev", "tmp", "var/lib/sluice"] {
+    for folder in ["dev", "proc", "run", "sys", "tmp", "var/lib/sluice"] {
         fs::create_dir_all(root.join(folder))?;
     }
     Ok(root)

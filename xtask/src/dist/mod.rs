@@ -153,8 +153,11 @@ impl Release {
         fs::create_dir_all(&options.out)?;
         let out = options.out.canonicalize()?;
         let usr = out.join("stage/usr");
-        if usr.exists() {
-            fs::remove_dir_all(out.join("stage"))?;
+        // What an earlier run has left would be packed too.
+        for folder in ["stage", "work"].map(|name| out.join(name)) {
+            if folder.exists() {
+                fs::remove_dir_all(folder)?;
+            }
         }
         let mut release = Self {
             version,

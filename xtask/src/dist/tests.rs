@@ -159,6 +159,74 @@ fn the_image_has_no_shell_and_a_user_of_its_own() {
     );
 }
 
+/// Podman's own restrictions, and those with the setting that `sluice doctor` names.
+#[test]
+fn the_image_runs_under_podman_with_its_setting() {
+    let bins = own_folder().unwrap().parent().unwrap().to_owned();
+    if !has("podman") || !crate::is_root() || !bins.join("sluice").exists() {
+        eprintln!("NOT RUN: podman, root or the built `sluice` is not here");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        only: Vec::new(),
+        bins: Some(bins),
+        release: None,
+        out: folder.path().join("out"),
+    };
+    let release = Release::of(&options, &mut Phases::default()).unwrap();
+    let tree = image::tree(&release).unwrap();
+    let podman = |options: &str| {
+        // In a mount namespace with the control groups of today alone, which podman's runtime asks for. There are no
+        // networks and control groups in it, and no limits that this machine may not raise.
+        let script = format!(
+            "mount --make-rprivate /; umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup\n\
+             exec podman --root {0}/storage --runroot {0}/run --cgroup-manager=cgroupfs run --rm --cgroups=disabled \
+             --network=none --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --read-only --cap-drop=ALL \
+             --security-opt no-new-privileges --user 65532 {options} --rootfs {1} /usr/bin/sluice doctor --json",
+            folder.path().display(),
+            tree.display()
+        );
+        let mut command = Command::new("unshare");
+        let output = command
+            .args(["--mount", "sh", "-c", &script])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let findings = text.lines().map(|line| {
+            let finding: Value = serde_json::from_str(line).unwrap();
+            (finding["subject"].as_str().unwrap().to_owned(), finding)
+        });
+        let findings: BTreeMap<String, Value> = findings.collect();
+        assert!(
+            findings.contains_key("user-namespace"),
+            "{text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        findings
+    };
+    let found = podman("");
+    assert_eq!(found["container"]["ok"], false, "{found:?}");
+    let detail = found["container"]["detail"].as_str().unwrap();
+    assert!(detail.contains("--security-opt unmask=ALL"), "{detail}");
+    let profile = root().join("dist/container/seccomp.json");
+    let found = podman(&format!(
+        "--security-opt seccomp={} --security-opt unmask=ALL",
+        profile.display()
+    ));
+    for layer in [
+        "user-namespace",
+        "uts-namespace",
+        "process-limit",
+        "seccomp",
+    ] {
+        assert_eq!(found[layer]["ok"], true, "{found:?}");
+    }
+    // It has a `/proc` of its own, in which the number of processes is bounded.
+    let bound = found["process-limit"]["detail"].as_str().unwrap();
+    assert!(bound.starts_with("pid_max"), "{bound}");
+}
+
 #[test]
 fn the_bill_of_materials_has_licences_and_hashes() {
     let folder = tempfile::tempdir().unwrap();

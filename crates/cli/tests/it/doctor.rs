@@ -117,7 +117,7 @@ fn a_filter_of_a_container_is_named_with_its_setting() {
             &PODMAN,
             ("container", "podman"),
             &["uts-namespace"],
-            "--security-opt seccomp=/usr/share/sluice/seccomp.json",
+            "podman run --security-opt seccomp=/usr/share/sluice/seccomp.json",
         ),
     ] {
         let mut command = doctor(&home);
