@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     about, app, approve, chat, desk, doctor, gateway, guard, init, memory, model, permissions,
-    policy, proxy, run, secret, token, trace, trust, undo, wrap,
+    policy, proxy, run, secret, serve, token, trace, trust, undo, wrap,
 };
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (also an untrusted configuration), 2 wrong usage, 3 refused by the policy or you, 130 interrupted, 143 terminated.";
@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Proxy(proxy::Proxy),
     /// Guard any MCP client: one server in the place of all others, each in a sandbox.
     Gateway(gateway::Gateway),
+    /// Guard many agents: proxy, gateway and desk as one service, reloaded and drained.
+    Serve(serve::Serve),
     /// Guard one MCP server: the same for a single command, without a configuration.
     Wrap(wrap::Wrap),
     /// Answer the questions of all Sluice programs on a page, in a browser on this machine or a phone.

@@ -37,7 +37,8 @@ impl Asking {
         Ok(Self::of(Arc::new(store), front, timeout))
     }
 
-    fn of(store: Arc<store::Desk>, front: &'static str, timeout: Duration) -> Self {
+    /// The same, at this desk.
+    pub(crate) fn of(store: Arc<store::Desk>, front: &'static str, timeout: Duration) -> Self {
         Self {
             store,
             front,
@@ -54,6 +55,14 @@ impl Asking {
     pub(crate) fn telling(self, notices: &DeskSettings) -> Self {
         let notice = Notices::of(notices);
         Self { notice, ..self }
+    }
+
+    /// The same, where a question waits on when this process ends.
+    pub(crate) fn outliving(self) -> Self {
+        Self {
+            outlives: true,
+            ..self
+        }
     }
 
     /// The same, where an "always" lasts as long as this says.

@@ -9,6 +9,7 @@ mod asking;
 mod commands;
 mod compose;
 mod configuration;
+mod deployment;
 mod embedded;
 mod exit;
 mod fetch;
@@ -21,6 +22,7 @@ mod json_lines;
 mod keep_for;
 mod known;
 mod login;
+mod logs;
 mod memory;
 mod needs;
 mod notice;
@@ -41,6 +43,7 @@ mod screener;
 mod secrets;
 mod seen;
 mod selection;
+mod service;
 mod session;
 mod shell;
 mod sources;
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
             Command::Guard(guard) => commands::guard::guard(guard).await,
             Command::Proxy(proxy) => commands::proxy::proxy(proxy).await,
             Command::Gateway(gateway) => commands::gateway::gateway(gateway).await,
+            Command::Serve(serve) => commands::serve::serve(serve).await,
             Command::Wrap(wrap) => commands::wrap::wrap(wrap).await,
             Command::Desk(desk) => commands::desk::desk(desk).await,
             Command::Init(init) => commands::init::init(init).await,

@@ -12,7 +12,7 @@ use crate::configuration::{self, Examples, Found};
 use crate::terminal::Terminal;
 
 /// The configuration that a command reads.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ConfigFile {
     /// Read this configuration [default: $SLUICE_CONFIG, ./sluice.toml, then the one in your
     /// configuration folder].

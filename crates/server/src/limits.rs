@@ -97,10 +97,11 @@ impl Limits {
 
     /// Adds what is used to the store, now. What fails is added later.
     pub async fn save_all(&self) {
-        let used = self.used();
-        let changed = used.iter().filter(|(_, used)| !used.unsaved.is_empty());
-        let changed: Vec<String> = changed.map(|(tenant, _)| tenant.clone()).collect();
-        drop(used);
+        let changed: Vec<String> = {
+            let used = self.used();
+            let changed = used.iter().filter(|(_, used)| !used.unsaved.is_empty());
+            changed.map(|(tenant, _)| tenant.clone()).collect()
+        };
         for tenant in changed {
             let _ = self.save(&tenant).await;
         }

@@ -132,6 +132,7 @@ impl Listener {
 pub struct Fronts {
     router: Router,
     ends: Ends,
+    desk: Option<Arc<Desk>>,
     running: watch::Sender<usize>,
 }
 
@@ -145,27 +146,42 @@ impl Fronts {
     pub fn of_proxy(proxy: ProxyRoutes) -> Self {
         Self {
             router: proxy.router.clone(),
+            desk: proxy.desk.clone(),
             ends: Ends::Proxy(Box::new(proxy)),
             running: watch::Sender::default(),
         }
     }
 
     /// A gateway alone. `hosts` are the names by which other machines reach it, if they may.
-    pub fn of_gateway(gateway: Routes, desk: &Arc<Desk>, hosts: Option<&[String]>) -> Self {
+    pub fn of_gateway(gateway: Routes, desk: Arc<Desk>, hosts: Option<&[String]>) -> Self {
         let checked = Hosts::new(hosts.is_some(), hosts.unwrap_or_default());
         let router = gateway.router.clone().merge(desk.router());
         let router = router.fallback(http::nothing_here);
         Self {
             router: router.layer(middleware::from_fn_with_state(checked, http::check_host)),
+            desk: Some(desk),
             ends: Ends::Gateway(gateway),
             running: watch::Sender::default(),
         }
     }
 
-    /// Ends them once their last request is over, or after this time.
-    async fn end(&self, patience: Duration) {
+    /// Waits until no request is under way, for this time at most.
+    async fn idle(&self, patience: Duration) {
         let mut running = self.running.subscribe();
         let _ = timeout(patience, running.wait_for(|count| *count == 0)).await;
+    }
+
+    /// Lets requests end that wait for an answer to a question. The question waits on, for the one who repeats the request.
+    async fn leave_questions(&self) {
+        if let Some(desk) = &self.desk {
+            desk.close().await;
+        }
+    }
+
+    /// Ends them once their last request is over, or after this time.
+    async fn end(&self, patience: Duration) {
+        self.idle(patience).await;
+        self.leave_questions().await;
         match &self.ends {
             Ends::Proxy(proxy) => proxy.end().await,
             Ends::Gateway(gateway) => gateway.end().await,
@@ -267,8 +283,8 @@ impl Service {
             shutdown.await;
             shared.stopping.0.send_replace(Phase::Draining);
             let fronts = shared.fronts();
-            let mut running = fronts.running.subscribe();
-            let _ = timeout(shared.drain, running.wait_for(|count| *count == 0)).await;
+            fronts.leave_questions().await;
+            fronts.idle(shared.drain).await;
             shared.stopping.0.send_replace(Phase::Cut);
             if let Some(page) = &shared.page {
                 page.close();

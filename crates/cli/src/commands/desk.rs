@@ -21,6 +21,8 @@ use crate::{os_user, paths};
 
 mod overview;
 
+pub(crate) use overview::overview;
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -60,7 +62,7 @@ pub(crate) async fn desk(args: Desk) -> Result<Exit> {
         address: args.listen,
         hosts: args.host,
         user: os_user::name(),
-        overview: Some(overview::overview(args.file)),
+        overview: Some(overview(args.file)),
         report: message,
     };
     let page = Page::bind(setup).await?;

@@ -1,5 +1,7 @@
 //! `sluice gateway`: one MCP server in the place of all others.
 
+mod bridge;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -29,7 +31,7 @@ use crate::interrupts::interrupts;
 use crate::observed::{self, Draft, Observe, WARNING, say_json};
 use crate::place::Place;
 use crate::terminal::{Terminal, message, say, say_whole};
-use crate::{compose, exit, session, tool_lists, trial};
+use crate::{compose, exit, service, session, tool_lists, trial};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -52,6 +54,10 @@ pub(crate) struct Gateway {
     http: Http,
     #[command(flatten)]
     observed: Observe,
+    /// Use a running `sluice serve`: the one of $SLUICE_SERVICE or of [service] url, with the token in $SLUICE_TOKEN, or else
+    /// your own on this machine [default: the servers are started here; also if no service runs].
+    #[arg(long, conflicts_with_all = ["http", "observe"])]
+    service: bool,
     /// With --observe: print the report as JSON, in one line on standard error.
     #[arg(long, requires = "observe")]
     json: bool,
@@ -99,6 +105,14 @@ impl Offered {
             ..Self::default()
         }
     }
+
+    /// All tools of a service, for clients of any kind.
+    pub(crate) fn served(unattended: bool) -> Self {
+        Self {
+            unattended,
+            ..Self::default()
+        }
+    }
 }
 
 /// Serves a client on standard input and output until it closes them.
@@ -116,6 +130,11 @@ pub(crate) async fn gateway(args: Gateway) -> Result<Exit> {
     let mut config = args.place.file.open(true)?;
     if let Some(draft) = &draft {
         draft.check(args.place.file.config.as_deref())?;
+    }
+    if args.service
+        && let Some(known) = service::find(&config.service)?
+    {
+        return bridge::serve(known).await;
     }
     session::say_notes(&config);
     for name in &args.app {
@@ -203,12 +222,24 @@ pub(crate) struct Fronts {
 
 /// A gateway over the apps of this configuration.
 pub(crate) async fn start(
-    mut config: Config,
+    config: Config,
     prefixed: bool,
     offered: &Offered,
     fronts: Fronts,
     layers: &BTreeSet<Layer>,
 ) -> Result<Arc<Guard>> {
+    let setup = setup(config, prefixed, offered, fronts, layers).await?;
+    Ok(Guard::start(setup)?)
+}
+
+/// What a gateway over the apps of this configuration is made of.
+pub(crate) async fn setup(
+    mut config: Config,
+    prefixed: bool,
+    offered: &Offered,
+    fronts: Fronts,
+    layers: &BTreeSet<Layer>,
+) -> Result<GatewaySetup> {
     // No step is made here, so nothing is screened.
     config.screener.kind = ScreenerKind::Naive;
     let options = compose::Options {
@@ -248,7 +279,7 @@ pub(crate) async fn start(
             setup,
         });
     }
-    Ok(Guard::start(GatewaySetup {
+    Ok(GatewaySetup {
         name: fronts.name,
         traces: setup.traces,
         parts: setup.parts,
@@ -262,7 +293,7 @@ pub(crate) async fn start(
         observe: fronts.observe,
         permits: fronts.permits,
         told: fronts.told,
-    })?)
+    })
 }
 
 /// Serves clients over HTTP.

@@ -9,7 +9,7 @@ use clients::{
     CLIENTS, Change, ClientFile, Edited, Gateway, Journal, Kind, Machine, Opened, Record, Scope,
     Servers, SettingsChange,
 };
-use config::{Piece, from_environment, pieces};
+use config::{Piece, ServiceSettings, from_environment, pieces};
 use hub::trace::escape;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -22,8 +22,8 @@ use crate::configuration::{Examples, Found};
 use crate::exit::Exit;
 use crate::hex::hex;
 use crate::json_lines::print_json;
-use crate::paths;
 use crate::terminal::{Terminal, is_agreed, message, print, say};
+use crate::{paths, service};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -34,7 +34,7 @@ Example:
   sluice undo
 
 Each server becomes an app of your sluice.toml, as by `sluice app import`, and one entry that starts `sluice gateway` takes
-the place of all of them. A server that cannot be added stays as it is. Restart the client afterwards.")]
+the place of all of them; it uses a running `sluice serve`. A server that cannot be added stays as it is. Restart the client afterwards.")]
 pub(crate) struct Init {
     /// A client whose files are changed (repeatable) [default: all that are found, each after a question].
     #[arg(long, value_name = "NAME", value_parser = ids_of_clients())]
@@ -130,6 +130,7 @@ pub(crate) async fn init(args: Init) -> Result<Exit> {
     };
     let mut run = Run {
         program: std::env::current_exe()?.to_string_lossy().into_owned(),
+        has_service: service::find(&ServiceSettings::default())?.is_some(),
         file,
         args,
         names: BTreeMap::new(),
@@ -203,6 +204,8 @@ pub(super) fn folder() -> Result<PathBuf> {
 
 struct Run {
     args: Init,
+    /// Whether a service runs that clients can use.
+    has_service: bool,
     program: String,
     file: Found,
     /// How the apps are started that servers are to become, by their names.
@@ -586,6 +589,9 @@ impl Run {
         };
         let config = self.file.path().to_string_lossy().into_owned();
         let mut arguments = vec!["gateway".to_owned(), "--config".to_owned(), config];
+        if self.has_service {
+            arguments.push("--service".to_owned());
+        }
         for app in apps.iter().filter(|_| limited) {
             arguments.extend(["--app".to_owned(), app.clone()]);
         }

@@ -16,6 +16,7 @@ pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod run;
 pub(crate) mod secret;
+pub(crate) mod serve;
 pub(crate) mod token;
 pub(crate) mod trace;
 pub(crate) mod trust;

@@ -219,37 +219,12 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
         Some(seconds) => Duration::from_secs(seconds),
         None => config.proxy.approval_timeout,
     };
-    let facts = SessionFacts {
-        attended: asks,
-        front: Front::Proxy,
-        // Where a header names the user of each request, nothing else does.
-        user: match config.proxy.user_header {
-            Some(_) => None,
-            None => config.user_name.clone(),
-        },
-    };
-    let Upstream {
-        provider,
-        clearance,
-    } = match args.observed.observe {
+    let upstream = match args.observed.observe {
         // What the agent would have sent without Sluice.
         true => Upstream::uncleared(&args.upstream, config)?,
         false => Upstream::of(&args.upstream, config)?,
     };
-    let broker = compose::broker_behind(provider.clone(), clearance, config)?;
-    let options = compose::Options {
-        eager: args.eager,
-        facts,
-        ..compose::Options::default()
-    };
-    let parts = compose::parts(config, broker, &options)?;
-    let mut setup = ProxySetup::new(parts, app.clone());
-    setup.labels = labels(config, &app);
-    setup.models = Some(provider);
-    setup.unknown_members = config.proxy.unknown_members;
-    setup.omits_tools = config.proxy.omits_tools;
-    setup.any_model = config.proxy.any_model;
-    setup.user_header.clone_from(&config.proxy.user_header);
+    let mut setup = by_rules(config, &app, upstream, asks, args.eager)?;
     setup.address = args.listen;
     setup.allow_remote = args.allow_remote;
     setup.hosts.clone_from(&args.host);
@@ -262,6 +237,45 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
     // Replaced where there is a desk (`approvals`).
     setup.approver = Arc::new(DropCalls);
     Ok((setup, asks.then_some(timeout)))
+}
+
+/// A proxy by the rules of this app in front of this upstream, with all that the configuration says of it. `asks`: someone
+/// answers questions.
+pub(crate) fn by_rules(
+    config: &Config,
+    app: &str,
+    upstream: Upstream,
+    asks: bool,
+    eager: bool,
+) -> Result<ProxySetup> {
+    let facts = SessionFacts {
+        attended: asks,
+        front: Front::Proxy,
+        // Where a header names the user of each request, nothing else does.
+        user: match config.proxy.user_header {
+            Some(_) => None,
+            None => config.user_name.clone(),
+        },
+    };
+    let Upstream {
+        provider,
+        clearance,
+    } = upstream;
+    let broker = compose::broker_behind(provider.clone(), clearance, config)?;
+    let options = compose::Options {
+        eager,
+        facts,
+        ..compose::Options::default()
+    };
+    let parts = compose::parts(config, broker, &options)?;
+    let mut setup = ProxySetup::new(parts, app);
+    setup.labels = labels(config, app);
+    setup.models = Some(provider);
+    setup.unknown_members = config.proxy.unknown_members;
+    setup.omits_tools = config.proxy.omits_tools;
+    setup.any_model = config.proxy.any_model;
+    setup.user_header.clone_from(&config.proxy.user_header);
+    Ok(setup)
 }
 
 /// What the configuration says of the text that an agent with the rules of this app brings.

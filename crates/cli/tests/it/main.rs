@@ -21,6 +21,7 @@ mod mounts;
 mod policy;
 mod proxy;
 mod remote;
+mod serve;
 mod starts;
 mod terminal;
 mod trust;

@@ -80,13 +80,13 @@ fn reply(body: &Value) -> Value {
         "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}})
 }
 
-struct Upstream {
-    url: String,
+pub(crate) struct Upstream {
+    pub(crate) url: String,
     requests: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Upstream {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -109,6 +109,9 @@ impl Upstream {
                         if body.to_string().contains("hang") {
                             thread::sleep(PATIENCE * 2);
                         }
+                        if body.to_string().contains("slow") {
+                            thread::sleep(Duration::from_secs(1));
+                        }
                         let answer = reply(&body).to_string();
                         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json";
                         let length = answer.len();
@@ -121,7 +124,7 @@ impl Upstream {
         Self { url, requests }
     }
 
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.requests.lock().unwrap().len()
     }
 }
@@ -330,7 +333,7 @@ impl Drop for Guard {
     }
 }
 
-fn collect(stream: impl Read + Send + 'static) -> Arc<Mutex<String>> {
+pub(crate) fn collect(stream: impl Read + Send + 'static) -> Arc<Mutex<String>> {
     let text = Arc::new(Mutex::new(String::new()));
     let into = text.clone();
     thread::spawn(move || {
@@ -343,7 +346,7 @@ fn collect(stream: impl Read + Send + 'static) -> Arc<Mutex<String>> {
     text
 }
 
-fn user(text: &str) -> Value {
+pub(crate) fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 

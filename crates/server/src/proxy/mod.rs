@@ -238,6 +238,8 @@ pub struct Proxy {
 /// What a proxy serves, for an address of its own or among the fronts of a service.
 pub struct ProxyRoutes {
     pub(crate) router: Router,
+    /// Where its questions wait.
+    pub(crate) desk: Option<Arc<Desk>>,
     shared: Arc<Shared>,
     beside: Option<Routes>,
 }
@@ -291,11 +293,12 @@ impl ProxyRoutes {
                 private: false,
             })?;
         }
-        let beside = setup.beside.take();
+        let (desk, beside) = (setup.desk.clone(), setup.beside.take());
         let served = beside.as_ref().map(|routes| routes.router.clone());
         let (router, shared) = router(setup, served, secret).map_err(ProxyError::Thread)?;
         Ok(Self {
             router,
+            desk,
             shared,
             beside,
         })

@@ -38,7 +38,7 @@ const BYTES: u64 = 32 << 20;
 const LAST: usize = 5;
 
 /// What the commands of this user show, with this configuration.
-pub(super) fn overview(file: ConfigFile) -> Arc<dyn Overview> {
+pub(crate) fn overview(file: ConfigFile) -> Arc<dyn Overview> {
     let recent = Arc::default();
     Arc::new(Own { file, recent })
 }

@@ -23,6 +23,7 @@ use super::summary::Summary;
 use super::workspace::Workspace;
 use crate::commands::gateway::{self, Offered};
 use crate::commands::proxy::{labels, upstream};
+use crate::service::Known;
 use crate::{compose, paths};
 
 /// The agent's session at the gateway: there is one agent.
@@ -98,6 +99,31 @@ fn lock(permits: &Mutex<Permits>) -> MutexGuard<'_, Permits> {
 }
 
 impl Fronts {
+    /// Those of a running service on this machine, where the sandbox reaches one port of it.
+    pub(super) fn of_service(service: &Known) -> Result<Self> {
+        let address = service.url.strip_prefix("http://");
+        let address = address.and_then(|it| {
+            it.replace("localhost", "127.0.0.1")
+                .parse::<SocketAddr>()
+                .ok()
+        });
+        let address = address.filter(|it| it.ip().is_loopback());
+        let address = address.with_context(|| {
+            format!(
+                "{} is not on this machine; a guarded agent reaches a service at http://127.0.0.1:PORT alone",
+                service.url
+            )
+        })?;
+        Ok(Self {
+            address,
+            token: service.token.clone(),
+            has_servers: true,
+            traces: Vec::new(),
+            stop: Arc::default(),
+            serving: tokio::spawn(async {}),
+        })
+    }
+
     pub(super) async fn start(parts: Parts<'_>) -> Result<Self> {
         let config = parts.config;
         let token = fresh_token().map_err(|reason| anyhow!(reason))?;

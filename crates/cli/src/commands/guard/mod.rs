@@ -55,7 +55,7 @@ use crate::observed::{self, Draft, Observe, WARNING, say_json};
 use crate::place::Place;
 use crate::provider::dialect;
 use crate::terminal::{Terminal, say, say_whole};
-use crate::{compose, configuration, paths};
+use crate::{compose, configuration, paths, service};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -66,7 +66,8 @@ Example:
   sluice guard --as other --env MODEL=gpt-5-mini -- ./my-agent
 
 None of the agent's files are changed. Its settings, its login and its MCP servers are read; the servers run behind the
-gateway, each in a sandbox. The exit code is the agent's, or 3 if it ended well and something was refused.")]
+gateway, each in a sandbox. With SLUICE_SERVICE=http://127.0.0.1:8080 and SLUICE_TOKEN, a running `sluice serve` is used in the
+place of both: its rules and its servers count, and those of the agent are left out. The exit code is the agent's, or 3 if it ended well and something was refused.")]
 pub(crate) struct Guard {
     #[command(flatten)]
     place: Place,
@@ -194,24 +195,33 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
         false => None,
     };
     let known = LabelledTexts::default();
-    let fronts = Fronts::start(Parts {
-        config: &rules.config,
-        app: kind.app(),
-        upstream,
-        files: &rules.files,
-        known: known.clone(),
-        reads_more: args.no_sandbox || !args.read.is_empty() || !args.mount.is_empty(),
-        workspace: &workspace,
-        home: &home.folder,
-        layers: &layers,
-        desk: desk.clone(),
-        session,
-        approver: approver.clone(),
-        observe: args.observed.observe,
-        summary: summary.clone(),
-        told: teller.told(),
-    });
-    let fronts = fronts.await?;
+    let running = match args.observed.observe {
+        true => None,
+        false => service::named(&rules.config.service)?,
+    };
+    let own_fronts = || {
+        Fronts::start(Parts {
+            config: &rules.config,
+            app: kind.app(),
+            upstream,
+            files: &rules.files,
+            known: known.clone(),
+            reads_more: args.no_sandbox || !args.read.is_empty() || !args.mount.is_empty(),
+            workspace: &workspace,
+            home: &home.folder,
+            layers: &layers,
+            desk: desk.clone(),
+            session,
+            approver: approver.clone(),
+            observe: args.observed.observe,
+            summary: summary.clone(),
+            told: teller.told(),
+        })
+    };
+    let fronts = match &running {
+        Some(running) => Fronts::of_service(running)?,
+        None => own_fronts().await?,
+    };
     let _token = match args.approvals {
         true => announce(&desk).await?,
         false => None,

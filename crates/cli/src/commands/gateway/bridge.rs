@@ -1,0 +1,165 @@
+//! A client on standard input and output, at the gateway of a running service.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::{Client, StatusCode, redirect::Policy};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader, stdin};
+use tokio::task::JoinSet;
+
+use crate::exit::Exit;
+use crate::service::Known;
+use crate::terminal::{message, print};
+
+const SESSION: &str = "mcp-session-id";
+/// The error of JSON-RPC for what the bridge cannot do.
+const FAILED: i32 = -32_000;
+
+struct Bridge {
+    client: Client,
+    url: String,
+    token: String,
+    session: Mutex<Option<String>>,
+    /// The client's first message, which begins a session anew after the service was reloaded or restarted.
+    initialize: Mutex<Option<String>>,
+}
+
+/// Passes messages on until the client closes its end.
+pub(super) async fn serve(known: Known) -> Result<Exit> {
+    llm::set_up_tls();
+    let client = Client::builder().redirect(Policy::none());
+    // A service of this machine or network is not reached by a proxy.
+    let client = client
+        .no_proxy()
+        .build()
+        .map_err(reqwest::Error::without_url)?;
+    let bridge = Arc::new(Bridge {
+        client,
+        url: format!("{}{}", known.url, server::gateway::PATH),
+        token: known.token,
+        session: Mutex::default(),
+        initialize: Mutex::default(),
+    });
+    message(&format!("using the service at {}", known.url));
+    let (mut lines, mut tasks) = (BufReader::new(stdin()).lines(), JoinSet::new());
+    while let Some(line) = lines.next_line().await? {
+        let parsed: Value = serde_json::from_str(&line).unwrap_or_default();
+        let method = parsed
+            .get("method")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
+        let id = parsed.get("id").filter(|_| method.is_some()).cloned();
+        let own = Arc::clone(&bridge);
+        let is_first = method.as_deref() == Some("initialize");
+        if is_first {
+            *lock(&bridge.initialize) = Some(line.clone());
+        }
+        let task = async move {
+            let passed = own.pass(&line).await;
+            if let (Err(error), Some(id)) = (passed, id) {
+                let error = json!({"code": FAILED, "message": format!("{error:#}")});
+                let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
+                // A client that is gone needs no answer.
+                let _ = print(&answer.to_string());
+            }
+        };
+        match is_first {
+            // The rest needs its session.
+            true => task.await,
+            false => drop(tasks.spawn(task)),
+        }
+        while tasks.try_join_next().is_some() {}
+    }
+    while tasks.join_next().await.is_some() {}
+    let session = lock(&bridge.session).take();
+    if let Some(session) = session {
+        let end = bridge.client.delete(&bridge.url).bearer_auth(&bridge.token);
+        // It ends by itself when it is idle.
+        let _ = end.header(SESSION, session).send().await;
+    }
+    Ok(Exit::Done)
+}
+
+impl Bridge {
+    async fn pass(&self, line: &str) -> Result<()> {
+        if !self.send(line, true).await? {
+            // The session is unknown since the service began anew.
+            let initialize = lock(&self.initialize).clone();
+            let initialize = initialize.context("the service has no such session")?;
+            *lock(&self.session) = None;
+            self.send(&initialize, false).await?;
+            let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+            self.send(&begun.to_string(), false).await?;
+            if !self.send(line, true).await? {
+                bail!("the service has no such session");
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a message, and prints what answers it if `is_shown`. False if the session is unknown.
+    async fn send(&self, line: &str, is_shown: bool) -> Result<bool> {
+        let mut request = self.client.post(&self.url).bearer_auth(&self.token);
+        request = request.header(CONTENT_TYPE, "application/json");
+        request = request.header(ACCEPT, "application/json, text/event-stream");
+        let session = lock(&self.session).clone();
+        if let Some(session) = &session {
+            request = request.header(SESSION, session);
+        }
+        let sent = request.body(line.to_owned()).send().await;
+        let sent = sent.map_err(reqwest::Error::without_url);
+        let mut response =
+            sent.context("the service does not answer; is `sluice serve` running?")?;
+        let status = response.status();
+        if status == StatusCode::NOT_FOUND && session.is_some() {
+            return Ok(false);
+        }
+        let header = |name| {
+            response
+                .headers()
+                .get(name)?
+                .to_str()
+                .ok()
+                .map(str::to_owned)
+        };
+        if let Some(session) = header(SESSION) {
+            *lock(&self.session) = Some(session);
+        }
+        let is_stream =
+            header(CONTENT_TYPE.as_str()).is_some_and(|it| it.starts_with("text/event-stream"));
+        let mut rest = Vec::new();
+        while let Some(piece) = response
+            .chunk()
+            .await
+            .map_err(reqwest::Error::without_url)?
+        {
+            rest.extend_from_slice(&piece);
+            while let Some(end) = rest
+                .iter()
+                .position(|byte| *byte == b'\n')
+                .filter(|_| is_stream)
+            {
+                let line: Vec<u8> = rest.drain(..=end).collect();
+                let line = String::from_utf8_lossy(&line);
+                if let Some(data) = line.strip_prefix("data:").filter(|_| is_shown) {
+                    print(data.trim())?;
+                }
+            }
+        }
+        let body = String::from_utf8_lossy(&rest);
+        let answer: Value = serde_json::from_str(&body).unwrap_or_default();
+        if answer.get("jsonrpc").is_some() && is_shown {
+            print(body.trim())?;
+        } else if !status.is_success() {
+            let why = answer.pointer("/error/message").and_then(Value::as_str);
+            bail!("{}", why.unwrap_or("the service refuses the message"));
+        }
+        Ok(true)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,307 @@
+//! From a configuration to the fronts of a service. A reload makes them again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, bail};
+use async_trait::async_trait;
+use config::{Config, OnViolation, ProviderKind};
+use hub::Permits;
+use sandbox::Layer;
+use server::access::{self, Access, Agent};
+use server::audit::Audit;
+use server::desk::{Approver, Desk, DropCalls};
+use server::gateway::{Gateway, Routes};
+use server::limits::{Budget, Limits};
+use server::proxy::{ProxyRoutes, ProxySetup};
+use server::service::Fronts;
+use server::telemetry::{Admins, Check, Metrics, PolicyNames, Waiting};
+use server::{Rotation, Sinks, TraceFile};
+use store::{NewToken, Role, SessionState, Time};
+
+use crate::asking::Asking;
+use crate::commands::gateway::{self, Offered};
+use crate::commands::proxy::by_rules;
+use crate::commands::proxy::upstream::{Upstream, UpstreamArgs};
+use crate::{compose, paths};
+
+/// What outlives a configuration.
+pub(super) struct Own {
+    pub(super) desk: Arc<store::Desk>,
+    pub(super) agents: Arc<Agents>,
+    pub(super) state: Arc<dyn SessionState>,
+    pub(super) sinks: Sinks,
+    pub(super) limits: Limits,
+    pub(super) names: Arc<PolicyNames>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) audit: Arc<Audit>,
+    pub(super) address: SocketAddr,
+    pub(super) layers: BTreeSet<Layer>,
+}
+
+/// The fronts of a configuration.
+pub(super) struct Built {
+    pub(super) fronts: Fronts,
+    pub(super) about: About,
+}
+
+/// What is said of them.
+pub(super) struct About {
+    /// The app with the rules of the proxy, and its upstream; without them there is no proxy, and why.
+    pub(super) proxy: Result<(String, String), &'static str>,
+    pub(super) apps: usize,
+    /// Why agents need a token at the proxy, if they do.
+    pub(super) needs_token: Option<&'static str>,
+}
+
+impl Own {
+    /// The fronts of this configuration, with its budgets in force.
+    pub(super) async fn build(&self, config: &Config) -> Result<Built> {
+        let asks = config.proxy.on_violation != OnViolation::Drop;
+        let session = compose::session_name()?;
+        let asking = Asking::of(
+            Arc::clone(&self.desk),
+            "serve",
+            config.proxy.approval_timeout,
+        );
+        let mut asking = asking.telling(&config.desk).outliving();
+        if config.proxy.user_header.is_some() {
+            asking = asking.of_no_user();
+        }
+        let desk = asking.desk(&session)?;
+        let proxy = self.proxy(config, asks, &session, &desk)?;
+        let needs_token = match &proxy {
+            Ok((setup, _)) => setup.needs_token(),
+            Err(_) => Some("a gateway runs the user's apps"),
+        };
+        let tenants = config.tenants.keys().cloned().collect();
+        let access = Access::new(self.agents.clone(), needs_token.is_some(), tenants);
+        let gateway = self.gateway(config, asks, &session, &desk).await?;
+        let routes = Routes::of_agents(gateway, access.clone());
+        let (fronts, about) = match proxy {
+            Ok((mut setup, upstream)) => {
+                let app = setup.app.clone();
+                setup.access = Some(access);
+                setup.beside = Some(routes);
+                let fronts = Fronts::of_proxy(ProxyRoutes::new(setup)?);
+                (fronts, Ok((app, upstream)))
+            }
+            Err(why) => {
+                let hosts = hosts(config);
+                let fronts = Fronts::of_gateway(routes, desk, hosts.as_deref());
+                (fronts, Err(why))
+            }
+        };
+        self.limits.replace(budgets(config));
+        let tools = config.apps.values().flat_map(|app| {
+            let tools = app.rules.tools.keys();
+            tools.map(|tool| (app.name.clone(), tool.clone()))
+        });
+        self.names.replace(tools);
+        let apps = config.apps.values().filter(|app| !app.client).count();
+        Ok(Built {
+            fronts,
+            about: About {
+                proxy: about,
+                apps,
+                needs_token,
+            },
+        })
+    }
+
+    /// A new token for the agents of this user on this machine. The one before is revoked.
+    pub(super) async fn local_token(&self) -> Result<String> {
+        let host = rustix::system::uname();
+        let host: String = host
+            .nodename()
+            .to_string_lossy()
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .collect();
+        let name = format!("local-{}", host.get(..40).unwrap_or(&host));
+        self.desk.revoke(&name).await?;
+        let token = NewToken {
+            name,
+            role: Role::Agent,
+            tenant: None,
+            apps: Vec::new(),
+            effects: Vec::new(),
+            expires: None,
+        };
+        Ok(self.desk.new_token(&token, now()).await?)
+    }
+
+    /// The proxy and the name of its upstream, if the configuration has one.
+    fn proxy(
+        &self,
+        config: &Config,
+        asks: bool,
+        session: &str,
+        desk: &Arc<Desk>,
+    ) -> Result<Result<(ProxySetup, String), &'static str>> {
+        let (mut setup, upstream) = match proxy(config, asks)? {
+            Ok(found) => found,
+            Err(why) => return Ok(Err(why)),
+        };
+        setup.address = self.address;
+        if let Some(hosts) = hosts(config) {
+            setup.allow_remote = true;
+            setup.hosts = hosts;
+        }
+        setup.parts.sinks = self.sinks.clone();
+        setup.parts.limits = self.limits.clone();
+        setup.desk = Some(Arc::clone(desk));
+        setup.approver = match asks {
+            true => desk.clone(),
+            false => Arc::new(DropCalls),
+        };
+        let name = format!("{session}-proxy");
+        let trace = TraceFile::rotating(&paths::traces()?, &name, Rotation::default())?;
+        setup.trace = Some(trace);
+        Ok(Ok((setup, upstream)))
+    }
+
+    async fn gateway(
+        &self,
+        config: &Config,
+        asks: bool,
+        session: &str,
+        desk: &Arc<Desk>,
+    ) -> Result<Arc<Gateway>> {
+        let approver: Option<Arc<dyn Approver>> = match asks {
+            true => Some(desk.clone()),
+            false => None,
+        };
+        let fronts = gateway::Fronts {
+            name: format!("{session}-gateway"),
+            // A program of the agent's could answer in the place of its user.
+            asks_client: false,
+            approver,
+            observe: false,
+            permits: Arc::<Mutex<Permits>>::default(),
+            told: None,
+        };
+        let mut behind = config.clone();
+        behind.apps.retain(|_, app| !app.client);
+        let offered = Offered::served(!asks);
+        let setup = gateway::setup(behind, true, &offered, fronts, &self.layers).await;
+        let mut setup = setup.context("the gateway does not start")?;
+        setup.parts.sinks = self.sinks.clone();
+        setup.parts.limits = self.limits.clone();
+        Ok(Gateway::start(setup)?)
+    }
+}
+
+/// Whether a service by this configuration could start: everything but the start of apps.
+pub(super) fn check(config: &Config, layers: &BTreeSet<Layer>) -> Result<()> {
+    drop(proxy(config, true)?);
+    let layers = compose::Options {
+        allow_degraded: layers.clone(),
+        private: true,
+        ..compose::Options::default()
+    };
+    let upstream = llm::HttpProvider::new(llm::HttpConfig::new(
+        "none",
+        "http://127.0.0.1:9/v1",
+        "none",
+    ))?;
+    let broker = llm::Broker::new(Arc::new(upstream), ifc::Label::bottom());
+    compose::session(config, broker, &layers).map(drop)
+}
+
+/// The proxy by the rules of the configuration, and the name of its upstream; or why there is none.
+fn proxy(config: &Config, asks: bool) -> Result<Result<(ProxySetup, String), &'static str>> {
+    let Some(app) = &config.proxy.app else {
+        return Ok(Err(
+            "no app has rules for agents; write [app.agent] with client = true",
+        ));
+    };
+    let is_api = |it: &&config::Provider| matches!(it.kind, ProviderKind::Api { .. });
+    let first = config.providers.iter().find(is_api);
+    let named = config.service.upstream.as_ref();
+    let Some(name) = named.or(first.map(|it| &it.name)) else {
+        return Ok(Err(
+            "no provider has an API; write a [[provider]] with its kind, model and base_url",
+        ));
+    };
+    if !config.providers.iter().any(|it| it.name == *name) {
+        bail!("there is no provider {name}, which upstream of [service] names");
+    }
+    let upstream = Upstream::of(&UpstreamArgs::named(name), config)?;
+    let setup = by_rules(config, app, upstream, asks, false)?;
+    Ok(Ok((setup, name.clone())))
+}
+
+/// The names by which other machines reach the service; `None`: they do not.
+pub(super) fn hosts(config: &Config) -> Option<Vec<String>> {
+    let is_open = !config.service.listen.ip().is_loopback();
+    // Behind a proxy with TLS on this machine, requests name the host of that proxy.
+    let is_named = !config.service.hosts.is_empty();
+    (is_open || is_named).then(|| config.service.hosts.clone())
+}
+
+fn budgets(config: &Config) -> BTreeMap<String, Budget> {
+    let tenants = config.tenants.iter();
+    let budgets = tenants.map(|(name, limits)| {
+        let budget = Budget {
+            calls: limits.calls,
+            tokens: limits.tokens,
+            questions: limits.questions,
+            tools: limits.tools.clone(),
+        };
+        (name.clone(), budget)
+    });
+    budgets.collect()
+}
+
+/// The tokens of the desk.
+pub(super) struct Agents(pub(super) Arc<store::Desk>);
+
+fn now() -> Time {
+    SystemTime::now().into()
+}
+
+#[async_trait]
+impl access::Agents for Agents {
+    async fn admit(&self, secret: &str) -> Result<Option<Agent>, String> {
+        let token = self.0.admit(secret, now()).await;
+        let token = token.map_err(|error| error.to_string())?;
+        let agent = token.filter(|token| token.role == Role::Agent);
+        Ok(agent.map(|token| Agent {
+            name: token.name,
+            tenant: token.tenant,
+        }))
+    }
+}
+
+#[async_trait]
+impl Admins for Agents {
+    async fn admits(&self, token: &str) -> bool {
+        let token = self.0.admit(token, now()).await;
+        token.is_ok_and(|token| token.is_some_and(|token| token.role == Role::Admin))
+    }
+}
+
+#[async_trait]
+impl Waiting for Agents {
+    async fn waiting(&self) -> Option<(usize, Duration)> {
+        let now = now();
+        let waiting = self.0.waiting(now).await.ok()?.all;
+        let oldest = waiting.iter().map(|kept| kept.asked).min();
+        let age = oldest.map_or(0, |oldest| now.millis().saturating_sub(oldest.millis()));
+        let age = Duration::from_millis(u64::try_from(age).unwrap_or_default());
+        Some((waiting.len(), age))
+    }
+}
+
+/// Whether the store answers, for `/readyz`.
+pub(super) struct Answers(pub(super) Arc<dyn SessionState>);
+
+#[async_trait]
+impl Check for Answers {
+    async fn check(&self) -> Result<(), String> {
+        self.0.ping().await.map_err(|error| error.to_string())
+    }
+}

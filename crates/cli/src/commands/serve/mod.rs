@@ -1,0 +1,288 @@
+//! `sluice serve`: the proxy, the gateway and the desk as one service.
+
+mod fronts;
+mod reload;
+mod shown;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use config::{Config, DEFAULT_TENANT, LogForm};
+use sd_notify::NotifyState;
+use server::audit::{Audit, AuditKeys, AuditSetup, Note};
+use server::desk::page::{Page, PageRoutes, PageSetup};
+use server::limits::Limits;
+use server::service::{Listener, Service, ServiceSetup, Stopping, watched};
+use server::telemetry::{Endpoints, Logs, MeteredState, Metrics, PolicyNames, Spans};
+use server::{EventSink, Sinks};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+use tracing::{info, warn};
+
+use self::fronts::{Agents, Built, Own};
+use self::reload::Reloads;
+use crate::commands::desk::overview;
+use crate::exit::Exit;
+use crate::place::Place;
+use crate::terminal::message;
+use crate::{deployment, logs, os_user, paths, service, session};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  sluice serve
+  sluice serve --config /etc/sluice/sluice.toml --json
+  sluice serve --check
+
+The configuration says where it listens and keeps its state ([service], [state], [telemetry], [tenant.NAME]); see
+docs/operations.md. Agents need a token: `sluice token new NAME --role agent`. SIGHUP and changes of the files reload the rules;
+SIGTERM lets running requests end first.")]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    place: Place,
+    /// Listen at this address [default: listen of [service], which is 127.0.0.1:8080].
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Forward the proxy's requests to this configured provider [default: upstream of [service], or the first one with an API].
+    #[arg(long, value_name = "NAME")]
+    upstream: Option<String>,
+    /// The form of the log on standard error [default: logs of [telemetry], which is text]. SLUICE_LOG says what is logged.
+    #[arg(long, value_name = "FORM", value_parser = log_form)]
+    log: Option<LogForm>,
+    /// Check whether the configuration can be served, and serve nothing. The exit code is 1 if it cannot.
+    #[arg(long)]
+    check: bool,
+    /// Print a line of JSON once it serves: where each front is.
+    #[arg(long)]
+    json: bool,
+}
+
+fn log_form(word: &str) -> Result<LogForm, &'static str> {
+    match word {
+        "text" => Ok(LogForm::Text),
+        "json" => Ok(LogForm::Json),
+        _ => Err("write text or json"),
+    }
+}
+
+impl Serve {
+    /// The configuration. A reload reads it again, and asks no question about trust.
+    fn config(&self, attended: bool) -> Result<Config> {
+        let mut config = self.place.file.open(!attended)?;
+        if let Some(listen) = self.listen {
+            config.service.listen = listen;
+        }
+        if let Some(upstream) = &self.upstream {
+            config.service.upstream = Some(upstream.clone());
+        }
+        Ok(config)
+    }
+}
+
+/// Serves until SIGTERM or Ctrl-C. The exit code is 0 if all requests had their time.
+pub(crate) async fn serve(args: Serve) -> Result<Exit> {
+    let as_json = args.json;
+    let config = args.config(!as_json)?;
+    session::say_notes(&config);
+    if args.check {
+        fronts::check(&config, &args.place.layers())?;
+        return shown::checked(&config, as_json);
+    }
+    logs::start(args.log.unwrap_or(config.telemetry.logs))?;
+    // Registered before anything is served, so that none is lost.
+    let mut signals = Signals::new()?;
+    let mut hangups = signal(SignalKind::hangup())?;
+    let secret = deployment::secret(&config)?;
+    let store = deployment::store(&config).await?;
+    let listener = Listener::bind(config.service.listen).await;
+    let listener = listener.with_context(|| {
+        let listen = config.service.listen;
+        format!("the service cannot listen on {listen}; choose another address with --listen")
+    })?;
+    let address = listener.address();
+    let stopping = Stopping::default();
+    let names = Arc::new(PolicyNames::default());
+    let metrics = Arc::new(Metrics::new(Arc::clone(&names)));
+    let keys = AuditKeys::new(&secret).map_err(|error| anyhow!("the secret: {error}"))?;
+    let heads = paths::state()?.join("audit-heads.jsonl");
+    let audit = Audit::open(
+        store.audit(),
+        Arc::new(keys),
+        AuditSetup {
+            heads: Some(heads),
+            ..AuditSetup::default()
+        },
+    );
+    let state: Arc<dyn store::SessionState> =
+        Arc::new(MeteredState::new(store.state(), Arc::clone(&metrics)));
+    let limits = Limits::new(DEFAULT_TENANT, Some(Arc::clone(&state)));
+    let telemetry = &config.telemetry;
+    let logs = Logs::new(Arc::clone(&names), telemetry.content);
+    let mut sinks: Vec<Arc<dyn EventSink>> = vec![
+        audit.clone(),
+        metrics.clone(),
+        Arc::new(limits.clone()),
+        Arc::new(logs),
+    ];
+    if let Some(otlp) = &telemetry.otlp {
+        let spans = Spans::new(
+            otlp,
+            Arc::clone(&names),
+            Arc::clone(&metrics),
+            telemetry.content,
+        );
+        sinks.push(Arc::new(spans.map_err(|reason| anyhow!(reason))?));
+    }
+    let desk = store.desk();
+    let own = Arc::new(Own {
+        desk: Arc::clone(&desk),
+        agents: Arc::new(Agents(Arc::clone(&desk))),
+        state,
+        sinks: Sinks::new(sinks),
+        limits: limits.clone(),
+        names,
+        metrics: Arc::clone(&metrics),
+        audit: Arc::clone(&audit),
+        address,
+        layers: args.place.layers(),
+    });
+    let Built { fronts, about } = own.build(&config).await?;
+    let (page, logins, page_url) = page(&args, &config, &own).await?;
+    let endpoints = Endpoints {
+        metrics,
+        waiting: Some(Arc::new(Agents(Arc::clone(&desk)))),
+        checks: vec![
+            ("draining", stopping.check()),
+            ("state", Arc::new(fronts::Answers(Arc::clone(&own.state)))),
+        ],
+        admins: Some(Arc::new(Agents(desk))),
+    };
+    if let Some(address) = config.service.metrics_listen {
+        let metrics = Listener::bind(address).await;
+        let metrics = metrics.with_context(|| format!("the metrics cannot listen on {address}"))?;
+        tokio::spawn(metrics.serve(endpoints.metrics().merge(endpoints.health())));
+    }
+    let setup = ServiceSetup {
+        fronts,
+        page,
+        watched: watched(&endpoints, fronts::hosts(&config).as_deref()),
+        drain: config.service.drain,
+        stopping,
+    };
+    let running = Service::new(listener, setup).measured(endpoints.metrics);
+    let note = Note::new("start", "done").with("address", address.to_string());
+    audit.note(note.with("version", env!("CARGO_PKG_VERSION")));
+    audit
+        .written()
+        .await
+        .map_err(|reason| anyhow!("the audit log cannot be written: {reason}"))?;
+    let reloads = Reloads::start(args, Arc::clone(&own), running.handle(), config.clone())?;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let mut serving = tokio::spawn(running.serve(async { drop(stopped.await) }));
+    let keeping = tokio::spawn(async move { limits.keep().await });
+    shown::serving(&config, &about, address, &page_url, &logins, as_json)?;
+    // For `sluice gateway --service`, which `sluice init` writes. Without it clients name the service themselves.
+    let registered = match own.local_token().await {
+        Ok(token) => service::register(address, token),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = &registered {
+        warn!("commands of this user do not find the service: {error:#}");
+    }
+    tell(&[NotifyState::Ready]);
+    info!(%address, "serving");
+    let mut watchdog = watchdog();
+    loop {
+        tokio::select! {
+            _ = signals.stop() => break,
+            _ = hangups.recv() => reloads.now(),
+            _ = watchdog.tick() => tell(&[NotifyState::Watchdog]),
+            _ = &mut serving => break,
+        }
+    }
+    tell(&[NotifyState::Stopping]);
+    info!(
+        "stopping: running requests have {} s",
+        config.service.drain.as_secs()
+    );
+    drop((reloads, registered, stop));
+    loop {
+        tokio::select! {
+            _ = &mut serving => break,
+            _ = watchdog.tick() => tell(&[NotifyState::Watchdog]),
+            // A second signal ends at once. The kernel ends the spokes.
+            code = signals.stop() => std::process::exit(code.number().into()),
+        }
+    }
+    keeping.abort();
+    own.limits.save_all().await;
+    if let Err(reason) = audit.close(Note::new("stop", "done")).await {
+        warn!(reason, "the audit log is not closed");
+        return Ok(Exit::Failed);
+    }
+    Ok(Exit::Done)
+}
+
+type Logins = Box<dyn Fn() -> Result<String> + Send + Sync>;
+
+/// The page of the desk: among the fronts, or at an address of its own, where it is served from now on.
+async fn page(
+    args: &Serve,
+    config: &Config,
+    own: &Own,
+) -> Result<(Option<PageRoutes>, Logins, String)> {
+    let setup = PageSetup {
+        store: Arc::clone(&own.desk),
+        address: config.service.desk_listen.unwrap_or(own.address),
+        hosts: config.service.desk_hosts.clone(),
+        user: os_user::name(),
+        overview: Some(overview(args.place.file.clone())),
+        report: message,
+    };
+    if config.service.desk_listen.is_some() {
+        let page = Page::bind(setup).await?;
+        let (url, logins) = (page.url(), page.logins());
+        tokio::spawn(page.serve(std::future::pending()));
+        return Ok((None, Box::new(move || Ok(logins()?)), url));
+    }
+    let page = PageRoutes::new(setup)?;
+    let (url, logins) = (page.url(), page.logins());
+    Ok((Some(page), Box::new(move || Ok(logins()?)), url))
+}
+
+/// Tells the service manager, if there is one.
+fn tell(states: &[NotifyState<'_>]) {
+    // Without one there is no socket, and this does nothing.
+    let _ = sd_notify::notify(states);
+}
+
+/// Ticks twice in the time after which the service manager takes this process for hung; else rarely.
+fn watchdog() -> tokio::time::Interval {
+    let time = sd_notify::watchdog_enabled().map_or(Duration::from_secs(3600), |time| time / 2);
+    tokio::time::interval(time.max(Duration::from_millis(10)))
+}
+
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// Waits for SIGTERM or Ctrl-C. Returns how a process ends by it.
+    async fn stop(&mut self) -> Exit {
+        tokio::select! {
+            _ = self.interrupt.recv() => Exit::Interrupted,
+            _ = self.terminate.recv() => Exit::Terminated,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What `sluice serve` says.
+
+use std::net::SocketAddr;
+
+use anyhow::Result;
+use config::Config;
+use serde_json::json;
+
+use super::Logins;
+use super::fronts::About;
+use crate::commands::token;
+use crate::exit::Exit;
+use crate::json_lines::print_json;
+use crate::paths;
+use crate::terminal::{say, say_whole};
+
+/// Says where each front is, and what comes next.
+pub(super) fn serving(
+    config: &Config,
+    about: &About,
+    address: SocketAddr,
+    page: &str,
+    logins: &Logins,
+    as_json: bool,
+) -> Result<()> {
+    let base = format!("http://{address}");
+    let gateway = format!("{base}{}", server::gateway::PATH);
+    // As for `sluice desk`: a person has a terminal.
+    let login = token::has_person().then(logins).transpose()?;
+    if as_json {
+        let proxy = about.proxy.as_ref().ok();
+        return Ok(print_json(&json!({
+            "listening": base,
+            "proxy": proxy.map(|(app, upstream)| json!({"url": format!("{base}/v1"), "app": app, "upstream": upstream})),
+            "gateway": {"url": gateway, "apps": about.apps},
+            "desk": {"url": page, "login": login},
+            "needs_token": about.needs_token.is_some(),
+        }))?);
+    }
+    match &about.proxy {
+        Ok((app, upstream)) => say_whole(&format!(
+            "proxy     OPENAI_BASE_URL={base}/v1 or ANTHROPIC_BASE_URL={base}, by the rules of {app}, to {upstream}\n"
+        )),
+        Err(why) => say_whole(&format!("proxy     none: {why}\n")),
+    }
+    say_whole(&format!("gateway   {gateway}, {} apps\n", about.apps));
+    say_whole(&format!("desk      {}\n", login.as_deref().unwrap_or(page)));
+    say_whole(&format!("metrics   {base}/metrics, health {base}/readyz\n"));
+    let kept = match config.state.url.is_some() || config.state.url_env.is_some() {
+        true => "PostgreSQL".to_owned(),
+        false => format!("SQLite in {}", paths::state()?.display()),
+    };
+    say_whole(&format!("state     {kept}\n"));
+    match (about.needs_token, &about.proxy) {
+        (Some(why), Ok(_)) => say(&format!(
+            "Agents need a token, because {why}: sluice token new my-agent --role agent\n"
+        )),
+        _ => say("Clients of the gateway need a token: sluice token new my-agent --role agent\n"),
+    }
+    Ok(())
+}
+
+/// Says that the configuration can be served.
+pub(super) fn checked(config: &Config, as_json: bool) -> Result<Exit> {
+    let (listen, apps) = (config.service.listen, config.apps.len());
+    match as_json {
+        true => print_json(&json!({"ok": true, "listen": listen.to_string(), "apps": apps}))?,
+        false => say(&format!(
+            "the configuration can be served at {listen}, with {apps} apps\n"
+        )),
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,103 @@
+//! What all processes of one deployment share: the store, and the secret.
+
+use std::env;
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::DirBuilderExt;
+
+use anyhow::{Context, Result, bail};
+use config::{Config, StateSettings};
+use rustix::rand::{GetRandomFlags, getrandom};
+use store::{PoolSettings, Store};
+
+use crate::hex::hex;
+use crate::paths;
+
+/// The variable with the secret of the deployment.
+const SECRET: &str = "SLUICE_SECRET";
+/// Bytes of a secret at least, so that it cannot be guessed.
+const SHORTEST: usize = 32;
+
+/// The address of the database, if the state is not in SQLite. It may have a password.
+pub(crate) fn database(state: &StateSettings) -> Result<Option<String>> {
+    match &state.url_env {
+        Some(name) => {
+            let url = env::var(name).ok().filter(|url| !url.is_empty());
+            let missing = || {
+                format!("the variable {name} of [state] url_env is not set; set it to postgres://…")
+            };
+            url.with_context(missing).map(Some)
+        }
+        None => Ok(state.url.clone()),
+    }
+}
+
+/// Opens the store that the configuration names.
+pub(crate) async fn store(config: &Config) -> Result<Store> {
+    match database(&config.state)? {
+        Some(url) => Store::postgres(&url, &PoolSettings::default())
+            .await
+            .context("the database of [state] cannot be used"),
+        None => {
+            let folder = paths::state()?;
+            Store::sqlite(&folder).context("the state cannot be read")
+        }
+    }
+}
+
+/// The secret of the deployment: that of `[service] secret_file` or of the variable, or else one of this machine, which is
+/// made once.
+pub(crate) fn secret(config: &Config) -> Result<Vec<u8>> {
+    let given = match (&config.service.secret_file, env::var(SECRET)) {
+        (Some(file), _) => {
+            let text = fs::read(file);
+            Some(
+                text.with_context(|| format!("the secret_file {} cannot be read", file.display()))?,
+            )
+        }
+        (None, Ok(text)) if !text.is_empty() => Some(text.into_bytes()),
+        _ => None,
+    };
+    let secret = match given {
+        Some(secret) => secret,
+        None if database(&config.state)?.is_some() => bail!(
+            "all replicas of a database need the same secret; write it to a file for [service] secret_file, or set {SECRET}:\n\
+             openssl rand -hex 32 > secret"
+        ),
+        None => own_secret()?,
+    };
+    let secret = secret.trim_ascii().to_vec();
+    if secret.len() < SHORTEST {
+        bail!(
+            "the secret of the deployment has less than {SHORTEST} characters; make one with openssl rand -hex 32"
+        );
+    }
+    Ok(secret)
+}
+
+/// The secret of this machine, made if it is not there.
+fn own_secret() -> Result<Vec<u8>> {
+    let folder = paths::state()?;
+    // Others who can change the folder could replace what is in it.
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&folder)?;
+    let file = folder.join("secret");
+    let mut random = [0; 32];
+    getrandom(&mut random, GetRandomFlags::empty())?;
+    if !file.exists() {
+        // Its mode is 0600. Another process may be making it too; the first one counts.
+        let mut made = tempfile::NamedTempFile::new_in(&folder)?;
+        made.write_all(hex(&random).as_bytes())?;
+        made.as_file().sync_all()?;
+        match made.persist_noclobber(&file) {
+            Ok(_) => {}
+            Err(error) if error.error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                return Err(error.error).context("the secret of the deployment cannot be saved");
+            }
+        }
+    }
+    fs::read(&file).context("the secret of the deployment cannot be read")
+}

@@ -1,0 +1,428 @@
+//! `sluice serve` as an operator meets it: a real process, agents with tokens, an upstream on loopback.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use store::{Desk, NewToken, Role};
+
+use crate::home::Home;
+use crate::proxy::{Upstream, collect, user};
+
+const RULES: &str = r#"
+[app.agent]
+client = true
+
+[app.agent.tools.read]
+effect = "read"
+limit = "any"
+
+[app.agent.tools.pay]
+effect = "irreversible"
+limit = []
+parameters = { to = "string" }
+"#;
+
+/// Nothing here takes longer on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_default()
+    }
+}
+
+/// One request over a connection of its own. `None`: nothing listens, or the connection broke off.
+fn request(host: &str, line: &str, headers: &[(&str, &str)], body: &str) -> Option<Answer> {
+    let mut stream = TcpStream::connect(host).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut head = format!(
+        "{line} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n",
+        body.len()
+    );
+    if !headers.iter().any(|(name, _)| *name == "host") {
+        head += &format!("host: {host}\r\n");
+    }
+    for (name, value) in headers {
+        head += &format!("{name}: {value}\r\n");
+    }
+    write!(stream, "{head}\r\n{body}").ok()?;
+    let mut reader = BufReader::new(stream);
+    let (mut head, mut length) = (String::new(), None);
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        if line == "\r\n" {
+            break;
+        }
+        let lower = line.to_ascii_lowercase();
+        if let Some(value) = lower.strip_prefix("content-length:") {
+            length = value.trim().parse::<usize>().ok();
+        }
+        head += &lower;
+    }
+    let mut body = Vec::new();
+    match length {
+        Some(length) => {
+            body.resize(length, 0);
+            reader.read_exact(&mut body).ok()?;
+        }
+        None => drop(reader.read_to_end(&mut body).ok()?),
+    }
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    let body = String::from_utf8(body).ok()?;
+    Some(Answer { status, head, body })
+}
+
+/// A running `sluice serve`.
+struct Service {
+    child: Child,
+    host: String,
+    page: String,
+    err: Arc<Mutex<String>>,
+}
+
+impl Service {
+    fn start(home: &Home, more: &[&str]) -> Self {
+        let mut command = home.sluice(&["serve", "--listen", "127.0.0.1:0", "--json"]);
+        command.args(more).env("UPSTREAM_KEY", "sk-upstream");
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let out = collect(child.stdout.take().unwrap());
+        let err = collect(child.stderr.take().unwrap());
+        let begun = Instant::now();
+        let said: Value = loop {
+            if let Some(line) = out.lock().unwrap().lines().next() {
+                break serde_json::from_str(line).unwrap();
+            }
+            assert!(
+                begun.elapsed() < PATIENCE && child.try_wait().unwrap().is_none(),
+                "it does not serve: {}",
+                err.lock().unwrap()
+            );
+            thread::sleep(Duration::from_millis(10));
+        };
+        let at = |value: &Value| {
+            let url = value.as_str().unwrap();
+            url.trim_start_matches("http://").to_owned()
+        };
+        Self {
+            child,
+            host: at(&said["listening"]),
+            page: at(&said["desk"]["url"]),
+            err,
+        }
+    }
+
+    fn err(&self) -> String {
+        self.err.lock().unwrap().clone()
+    }
+
+    fn get(&self, path: &str, headers: &[(&str, &str)]) -> Option<Answer> {
+        request(&self.host, &format!("GET {path}"), headers, "")
+    }
+
+    fn post(&self, path: &str, token: &str, body: &Value) -> Option<Answer> {
+        let bearer = format!("Bearer {token}");
+        let headers = [
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+        ];
+        request(
+            &self.host,
+            &format!("POST {path}"),
+            &headers,
+            &body.to_string(),
+        )
+    }
+
+    /// One chat completion with both tools.
+    fn chat(&self, token: &str, messages: &[Value]) -> Option<Answer> {
+        let tool = |name: &str, arguments: Value| {
+            let parameters = json!({"type": "object", "properties": arguments});
+            json!({"type": "function", "function": {"name": name, "parameters": parameters}})
+        };
+        let tools = [
+            tool("read", json!({})),
+            tool("pay", json!({"to": {"type": "string"}})),
+        ];
+        let body = json!({"model": "m", "messages": messages, "tools": tools});
+        self.post("/v1/chat/completions", token, &body)
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args([name, &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+
+    fn wait_for(&self, word: &str) {
+        let begun = Instant::now();
+        while !self.err().contains(word) {
+            assert!(begun.elapsed() < PATIENCE, "no {word} in {}", self.err());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn end(&mut self) -> Option<i32> {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "it does not end: {}",
+                self.err()
+            );
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn config(upstream: &Upstream, more: &str) -> String {
+    format!(
+        "{RULES}\n[[provider]]\nname = \"up\"\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"{}\"\n\
+         api_key_env = \"UPSTREAM_KEY\"\nclearance = \"any\"\n{more}",
+        upstream.url
+    )
+}
+
+/// A token of the desk of this home.
+fn token(home: &Home, name: &str, role: Role, tenant: Option<&str>) -> String {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let desk = desk(home);
+    let new = NewToken {
+        name: name.to_owned(),
+        role,
+        tenant: tenant.map(str::to_owned),
+        apps: Vec::new(),
+        effects: Vec::new(),
+        expires: None,
+    };
+    let now = std::time::SystemTime::now().into();
+    runtime.block_on(desk.new_token(&new, now)).unwrap()
+}
+
+fn desk(home: &Home) -> Desk {
+    let folder = home.path("state/sluice");
+    fs::create_dir_all(&folder).unwrap();
+    Desk::open(&folder.join("desk.db")).unwrap()
+}
+
+fn rpc(method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+}
+
+#[test]
+fn three_fronts_answer_at_one_address_until_sigterm() {
+    let upstream = Upstream::start();
+    let home = Home::with(&config(&upstream, ""));
+    let mut service = Service::start(&home, &[]);
+    let agent = token(&home, "agent-1", Role::Agent, None);
+    let ada = token(&home, "ada", Role::Approver, None);
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(service.get(path, &[]).unwrap().status, 200, "{path}");
+    }
+    // The upstream's key is the operator's: agents need a token, and an approver's is none.
+    for wrong in ["", "sk-other", "sluice-other", &ada] {
+        let refused = service.chat(wrong, &[user("hello")]).unwrap();
+        assert_eq!(refused.status, 401, "{wrong}: {}", refused.body);
+    }
+    let answer = service.chat(&agent, &[user("hello")]).unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert_eq!(answer.json()["choices"][0]["message"]["content"], "Done.");
+    let list = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
+    assert_eq!(
+        service
+            .post("/mcp", "", &rpc("initialize", list.clone()))
+            .unwrap()
+            .status,
+        401
+    );
+    let begun = service
+        .post("/mcp", &agent, &rpc("initialize", list))
+        .unwrap();
+    assert_eq!(
+        begun.json()["result"]["serverInfo"]["name"],
+        "sluice",
+        "{}",
+        begun.body
+    );
+    // The page has a name of its own, at which nothing else is served.
+    let moved = service.get("/sluice/desk", &[]).unwrap();
+    assert!(moved.head.contains(&service.page), "{}", moved.head);
+    let login = service.get("/login", &[("host", &service.page)]).unwrap();
+    assert!(
+        login.status == 200 && login.body.contains("token"),
+        "{}",
+        login.body
+    );
+    let models = service
+        .get("/v1/models", &[("host", &service.page)])
+        .unwrap();
+    assert_ne!(models.status, 200);
+    let bearer = format!("Bearer {ada}");
+    let waiting = service
+        .get("/sluice/v1/approvals", &[("authorization", &bearer)])
+        .unwrap();
+    assert_eq!(waiting.json(), json!({"approvals": []}));
+    // A revoked token ends within a second.
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    assert!(runtime.block_on(desk(&home).revoke("agent-1")).unwrap());
+    thread::sleep(Duration::from_millis(1_100));
+    assert_eq!(service.chat(&agent, &[user("hello")]).unwrap().status, 401);
+    service.signal("-TERM");
+    assert_eq!(service.end(), Some(0), "{}", service.err());
+}
+
+#[test]
+fn sigterm_lets_requests_end_and_begins_none() {
+    let upstream = Upstream::start();
+    let home = Home::with(&config(&upstream, "[service]\ndrain_s = 4\n"));
+    let mut service = Service::start(&home, &[]);
+    let agent = token(&home, "agent", Role::Agent, None);
+    thread::scope(|scope| {
+        let slow = ["slow 1", "slow 2", "hang"].map(|text| {
+            let (service, agent) = (&service, &agent);
+            scope.spawn(move || service.chat(agent, &[user(text)]))
+        });
+        let begun = Instant::now();
+        while upstream.count() < 3 {
+            assert!(begun.elapsed() < PATIENCE);
+            thread::sleep(Duration::from_millis(5));
+        }
+        service.signal("-TERM");
+        service.wait_for("stopping");
+        let ready = loop {
+            let ready = service.get("/readyz", &[]).unwrap();
+            if ready.status != 200 {
+                break ready;
+            }
+        };
+        assert!(
+            ready.status == 503 && ready.body.contains("draining"),
+            "{}",
+            ready.body
+        );
+        let refused = service.chat(&agent, &[user("hello")]).unwrap();
+        assert_eq!(refused.status, 503);
+        for header in ["retry-after: 1", "connection: close"] {
+            assert!(refused.head.contains(header), "{}", refused.head);
+        }
+        let [one, two, hanging] = slow.map(|thread| thread.join().unwrap().unwrap());
+        assert_eq!([one.status, two.status], [200, 200]);
+        // What had no time is answered too.
+        assert_eq!(hanging.status, 503, "{}", hanging.body);
+        assert_eq!(hanging.json()["error"]["type"], "server_error");
+    });
+    assert_eq!(service.end(), Some(0), "{}", service.err());
+}
+
+#[test]
+fn a_reload_takes_a_good_file_and_leaves_out_a_bad_one() {
+    let upstream = Upstream::start();
+    let home = Home::with(&config(&upstream, ""));
+    let mut service = Service::start(&home, &[]);
+    let agent = token(&home, "agent", Role::Agent, None);
+    let calls = |text: &str| {
+        let answer = service.chat(&agent, &[user(text)]).unwrap();
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.json()["choices"][0]["message"]["tool_calls"].is_array()
+    };
+    assert!(calls("pay eve"));
+    // One that does not count changes nothing, and is reported.
+    home.configure(&config(&upstream, "[service]\ndrain = 4\n"));
+    service.wait_for("unknown key 'drain'");
+    assert!(calls("pay eve"));
+    let strict = config(&upstream, "").replace("to = \"string\"", "amount = \"integer\"");
+    home.configure(&strict);
+    service.wait_for("the configuration is reloaded");
+    // The call lacks what the new rules ask for.
+    assert!(!calls("pay eve"));
+    assert!(calls("read my mail"));
+    let metrics = service.get("/metrics", &[]).unwrap().body;
+    assert!(metrics.contains("sluice_reloads"), "{metrics}");
+    service.signal("-HUP");
+    let begun = Instant::now();
+    while service
+        .err()
+        .matches("the configuration is reloaded")
+        .count()
+        < 2
+    {
+        assert!(begun.elapsed() < PATIENCE, "{}", service.err());
+        thread::sleep(Duration::from_millis(10));
+    }
+    service.signal("-TERM");
+    assert_eq!(service.end(), Some(0), "{}", service.err());
+}
+
+#[test]
+fn a_tenant_has_no_more_than_its_budget() {
+    let upstream = Upstream::start();
+    let limits =
+        "[tenant.team]\ncalls_per_hour = 2\n[tenant.other]\ntools = { \"agent.pay\" = 1 }\n";
+    let home = Home::with(&config(&upstream, limits));
+    let mut service = Service::start(&home, &[]);
+    let team = token(&home, "a", Role::Agent, Some("team"));
+    let other = token(&home, "b", Role::Agent, Some("other"));
+    let unknown = token(&home, "c", Role::Agent, Some("unknown"));
+    assert_eq!(
+        service.chat(&unknown, &[user("hello")]).unwrap().status,
+        403
+    );
+    for text in ["read my mail", "read my post"] {
+        assert_eq!(service.chat(&team, &[user(text)]).unwrap().status, 200);
+    }
+    let spent = service.chat(&team, &[user("hello")]).unwrap();
+    assert_eq!(spent.status, 429, "{}", spent.body);
+    assert!(spent.head.contains("retry-after: "), "{}", spent.head);
+    assert!(
+        spent
+            .body
+            .contains("the budget of 2 calls in this hour is spent"),
+        "{}",
+        spent.body
+    );
+    // A tool's budget is a refusal that the model can read.
+    let call = |text: &str| {
+        let answer = service.chat(&other, &[user(text)]).unwrap();
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.json()["choices"][0]["message"].clone()
+    };
+    assert!(call("pay eve")["tool_calls"].is_array());
+    assert_eq!(call("pay bob")["content"], "I was not allowed to.");
+    assert!(call("read my mail")["tool_calls"].is_array());
+    service.signal("-TERM");
+    assert_eq!(service.end(), Some(0), "{}", service.err());
+    // What was used is counted across a restart.
+    let service = Service::start(&home, &[]);
+    assert_eq!(service.chat(&team, &[user("hello")]).unwrap().status, 429);
+}
