@@ -160,3 +160,32 @@ pub enum ToolChoice {
     /// One of this tool.
     Tool(String),
 }
+
+#[cfg(test)]
+mod tests {
+    use ifc::{Dimension, Lattice};
+
+    use super::*;
+
+    #[test]
+    fn a_member_named_like_a_header_is_left_out_with_it() {
+        let lattice = Lattice::four_point();
+        let [untrusted, secret] = [Dimension::Integrity, Dimension::Confidentiality];
+        let (untrusted, secret) = (lattice.whole(untrusted), lattice.whole(secret));
+        let members = json!({"beta": "secret", "traceparent": "secret", "top_k": 1});
+        let mut options = RequestOptions {
+            beta: Some("untrusted".to_owned()),
+            traceparent: Some("untrusted".to_owned()),
+            members: members.as_object().cloned().unwrap_or_default(),
+            ..RequestOptions::default()
+        };
+        for name in ["beta", "traceparent"] {
+            options.restrict(name, &secret);
+            options.restrict(name, &untrusted);
+        }
+        let below = options.below(&untrusted);
+        assert_eq!((&below.beta, &below.traceparent), (&None, &None));
+        assert_eq!(Value::Object(below.members.clone()), json!({"top_k": 1}));
+        assert_eq!(*options.below(&untrusted.join(&secret)), options);
+    }
+}

@@ -136,7 +136,7 @@ impl Metrics {
             denied_logins: add(
                 to,
                 "logins_denied",
-                "Tokens and codes that were not accepted",
+                "Tokens and codes that were not accepted, at the proxy those of the upstream too",
             ),
             spans_lost: add(to, "spans_lost", "Spans that the collector did not take"),
             errors: add(
@@ -228,7 +228,12 @@ impl Metrics {
         let status = status.to_string();
         let labels = [("front", front), ("dialect", dialect), ("status", &status)];
         self.requests.get_or_create(&self::labels(&labels)).inc();
-        if front == "desk" && matches!(status.as_str(), "401" | "403") {
+        let is_denied = match status.as_str() {
+            "401" => true,
+            "403" => front == "desk",
+            _ => false,
+        };
+        if is_denied {
             self.login_denied(front);
         }
     }

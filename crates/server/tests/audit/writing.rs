@@ -170,7 +170,10 @@ async fn removes_the_old(place: Place) {
     assert_eq!(report.faults, []);
     assert!(report.removed >= 1, "{report:?}");
     let left = entries(&place).await;
-    assert!(left.iter().all(|entry| entry.note.kind != "stop"), "{left:?}");
+    assert!(
+        left.iter().all(|entry| entry.note.kind != "stop"),
+        "{left:?}"
+    );
     assert_eq!(audit.remove_before(last.at).await.unwrap(), 0);
 }
 

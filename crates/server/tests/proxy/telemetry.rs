@@ -1,5 +1,6 @@
 //! A service as it is seen from outside: metrics, log lines, traces and health, after real conversations.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::{Router, extract::State, routing::post};
-use hub::trace::Event;
+use hub::trace::{Call, Event, Flow};
 use ifc::Answer;
 use serde_json::{Value, json};
 use server::proxy::ProxyRoutes;
@@ -15,7 +16,7 @@ use server::service::{Fronts, Listener, Service, ServiceSetup, Stopping};
 use server::telemetry::{
     Check, Endpoints, Logs, MeteredState, Metrics, PolicyNames, Spans, Waiting,
 };
-use server::{At, EventSink, Sinks};
+use server::{At, Began, EventSink, Sinks, TraceContext};
 use tokio::net::TcpListener;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -324,6 +325,7 @@ async fn a_collector_gets_a_conversation_as_spans() {
     tokio::spawn(async move { axum::serve(listener, collector).await });
     let it = watched(&url, Arc::new(Mutex::new(Ok(())))).await;
     it.converse().await;
+    call_at_a_gateway(&*it.spans);
     let spans = it.spans.clone();
     tokio::task::spawn_blocking(move || spans.flush())
         .await
@@ -361,7 +363,8 @@ async fn a_collector_gets_a_conversation_as_spans() {
             );
         }
     }
-    assert!(spans.iter().all(|span| span.trace == PARENT[3..35]));
+    let of_agent = spans.iter().filter(|span| !span.name.starts_with("tools/"));
+    assert!(of_agent.clone().all(|span| span.trace == PARENT[3..35]));
     let has = |name: &str, key: &str, value: &str| {
         let mut named = named(name).into_iter();
         named.any(|span| {
@@ -381,6 +384,21 @@ async fn a_collector_gets_a_conversation_as_spans() {
     assert!(has("invoke_agent", "error.type", "500"));
     assert!(has("invoke_agent", "gen_ai.conversation.id", "talk"));
     assert!(has("chat big", "gen_ai.operation.name", "chat"));
+    // A call of an MCP client is one span, with what was decided.
+    let [call] = named("tools/call send")[..] else {
+        panic!("{spans:?}");
+    };
+    assert_eq!(call.parent, "");
+    for (key, value) in [
+        ("mcp.method.name", "tools/call"),
+        ("gen_ai.tool.name", "send"),
+        ("gen_ai.operation.name", "execute_tool"),
+        ("sluice.decision", "allowed"),
+        ("sluice.tenant", "team-a"),
+        ("error.type", "tool_error"),
+    ] {
+        assert!(has("tools/call send", key, value), "{key} of {call:?}");
+    }
     for batch in batches.iter() {
         let batch = String::from_utf8_lossy(batch);
         assert!(
@@ -388,6 +406,43 @@ async fn a_collector_gets_a_conversation_as_spans() {
             "{batch}"
         );
     }
+}
+
+/// What a gateway shows of a call.
+fn call_at_a_gateway(spans: &dyn EventSink) {
+    let at = At {
+        tenant: Some("team-a"),
+        request: u64::MAX,
+        ..At::new("gateway", "client-1")
+    };
+    let began = Began {
+        method: "tools/call",
+        tool: Some("send"),
+        model: None,
+        parent: None,
+    };
+    spans.began(&at, &began);
+    let context = spans.context(at.request).unwrap();
+    assert_eq!(TraceContext::parse(&context.to_string()), Some(context));
+    let call = Call {
+        app: "app".to_owned(),
+        tool: "send".into(),
+        arguments: r#"{"to":"canary-call"}"#.into(),
+        label: Vec::new(),
+        data: BTreeMap::new(),
+    };
+    let (flow, by) = (Flow::Call(call.clone()), "policy send.limit".to_owned());
+    spans.event(&at, &Event::Allowed { step: 1, flow, by });
+    let returned = Event::Returned {
+        call,
+        bytes: 5,
+        is_error: true,
+        label: Vec::new(),
+        regions: 0,
+        refused: None,
+    };
+    spans.event(&at, &returned);
+    spans.ended(&at, Ok(()));
 }
 
 async fn collect(State(batches): State<Arc<Mutex<Vec<Bytes>>>>, batch: Bytes) {
