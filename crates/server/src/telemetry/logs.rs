@@ -8,6 +8,19 @@ use tracing::{debug, info, warn};
 use super::names::PolicyNames;
 use crate::sink::{At, Began, EventSink};
 
+/// A line about what happened in a request.
+macro_rules! line {
+    ($level:ident, $at:expr, $($rest:tt)*) => {
+        $level!(
+            front = $at.front,
+            tenant = $at.tenant,
+            conversation = %escape($at.conversation),
+            request = $at.request,
+            $($rest)*
+        )
+    };
+}
+
 /// Writes requests, decisions, questions and failures to the log (`tracing`), without any text of a conversation.
 pub struct Logs {
     names: Arc<PolicyNames>,
@@ -40,11 +53,7 @@ impl Logs {
                 (app, "answer", label, text)
             }
         };
-        info!(
-            front = at.front,
-            tenant = at.tenant,
-            conversation = %escape(at.conversation),
-            request = at.request,
+        line!(info, at,
             decision,
             app,
             tool,
@@ -58,16 +67,7 @@ impl Logs {
 
     /// A failure outside of decisions, by a word of a fixed list.
     fn failed(&self, at: &At<'_>, kind: &str, app: &str, why: &Text) {
-        warn!(
-            front = at.front,
-            tenant = at.tenant,
-            conversation = %escape(at.conversation),
-            request = at.request,
-            kind,
-            app,
-            reason = self.quote(why),
-            "failure"
-        );
+        line!(warn, at, kind, app, reason = self.quote(why), "failure");
     }
 }
 
@@ -82,21 +82,15 @@ impl EventSink for Logs {
                 let rule = rule.as_deref().unwrap_or_default();
                 self.decided(at, "denied", flow, rule, Some(reason));
             }
-            Event::Rejected { label, reason, .. } => info!(
-                front = at.front,
-                tenant = at.tenant,
-                conversation = %escape(at.conversation),
-                request = at.request,
+            Event::Rejected { label, reason, .. } => line!(info, at,
                 decision = "rejected",
                 label = %label.join(","),
                 reason = self.quote(reason),
                 "decision"
             ),
-            Event::Replied { answer, by, from } => info!(
-                front = at.front,
-                tenant = at.tenant,
-                conversation = %escape(at.conversation),
-                request = at.request,
+            Event::Replied { answer, by, from } => line!(
+                info,
+                at,
                 answer,
                 by = by.as_deref().map(escape),
                 from = from.as_deref(),
@@ -104,10 +98,9 @@ impl EventSink for Logs {
             ),
             Event::Completed {
                 provider, usage, ..
-            } => debug!(
-                front = at.front,
-                tenant = at.tenant,
-                request = at.request,
+            } => line!(
+                debug,
+                at,
                 provider,
                 prompt_tokens = usage.prompt_tokens,
                 completion_tokens = usage.completion_tokens,
@@ -133,11 +126,9 @@ impl EventSink for Logs {
     }
 
     fn began(&self, at: &At<'_>, request: &Began<'_>) {
-        info!(
-            front = at.front,
-            tenant = at.tenant,
-            conversation = %escape(at.conversation),
-            request = at.request,
+        line!(
+            info,
+            at,
             asker = at.asker.map(escape),
             method = request.method,
             model = request.model,
@@ -146,12 +137,6 @@ impl EventSink for Logs {
     }
 
     fn ended(&self, at: &At<'_>, outcome: Result<(), &str>) {
-        info!(
-            front = at.front,
-            tenant = at.tenant,
-            request = at.request,
-            error = outcome.err(),
-            "request over"
-        );
+        line!(info, at, error = outcome.err(), "request over");
     }
 }
