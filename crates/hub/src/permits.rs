@@ -46,6 +46,8 @@ struct Given {
     lost: Label,
     /// Whether the client has started programs, which can do all that the client can.
     has_programs: bool,
+    /// What of these two is known to other processes.
+    shared: (Label, bool),
 }
 
 #[derive(Debug)]
@@ -133,6 +135,25 @@ impl Permits {
         if let Some(given) = self.given.get_mut(session) {
             given.has_programs = true;
         }
+    }
+
+    /// What the client of this session was given and whether it has started programs, if other processes do not know it yet.
+    #[must_use]
+    pub fn news(&self, session: &str) -> Option<(Label, bool)> {
+        let given = self.given.get(session)?;
+        let (label, programs) = &given.shared;
+        let is_known = given.label.flows_to(label) && given.has_programs <= *programs;
+        (!is_known).then(|| (given.label.clone(), given.has_programs))
+    }
+
+    /// Other processes know this of the client of this session.
+    pub fn give_all(&mut self, session: &str, label: &Label, has_programs: bool) {
+        let given = self.given.entry(session.to_owned()).or_default();
+        let (known, programs) = &mut given.shared;
+        *known = known.join(label);
+        *programs |= has_programs;
+        given.label = given.label.join(label);
+        given.has_programs |= has_programs;
     }
 
     /// What may be behind a call of this session, no matter what the conversation shows of its origin: a program of the client's

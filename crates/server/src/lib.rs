@@ -26,6 +26,7 @@ pub mod service;
 mod session;
 mod sink;
 mod spoke;
+mod state;
 pub mod telemetry;
 mod trace_file;
 mod user;
@@ -43,5 +44,6 @@ pub use session::{
 };
 pub use sink::{At, Began, EventSink, Sinks, TraceContext, Work};
 pub use spoke::{Executed, Mediator, Spoke, SpokeError, SpokeSetup};
+pub use state::StateSetup;
 pub use trace_file::{Rotation, TraceError, TraceFile, TracePart, remove_old_traces};
 pub use user::{FormAnswer, FormView, Selection, SelectionView, ServingView, User};

@@ -9,6 +9,8 @@ use hub::recognise::restricted;
 use hub::{Apps, OtherTools, Permits};
 use ifc::{Call, Label, Labeled};
 
+use super::records::hex;
+use super::transcript::Digest;
 use crate::parts::GatewayTool;
 
 /// Letters of a known text that is found by its exact words; as many as are recognised at all.
@@ -37,6 +39,13 @@ pub struct Behind {
 }
 
 impl Behind {
+    /// The same for one tenant of several.
+    pub(super) fn of_tenant(mut self, tenant: &Digest) -> Self {
+        self.session = hex(tenant);
+        self.permits().open(&self.session);
+        self
+    }
+
     /// What may be behind a read at the gateway, and behind any other call, no matter what its conversation shows. A program of a
     /// stranger's may run without any call: git's, for one.
     pub(super) fn suspected(&self) -> [Label; 2] {

@@ -11,7 +11,7 @@ use ifc::{Approval, Arguments, Author, Call, CallId, History, Label, Labeled, Me
 use serde_json::Value;
 
 use super::kept::Kept;
-use super::transcript::{Chain, Digest};
+use super::transcript::Digest;
 
 /// Limits on what a proxy remembers. A forgotten answer gets the most restrictive label, so a tight limit costs questions,
 /// not security.
@@ -290,13 +290,13 @@ impl Memory {
     }
 
     /// Remembers how a message was made. If the same message was made in another way before, only its words are certain.
-    pub(super) fn remember(&self, chain: &Chain, taken: Taken) {
+    pub(super) fn remember(&self, digest: Digest, tenant: Digest, taken: Taken) {
         let MemoryLimits {
             bytes,
             entries,
             age,
         } = self.limits;
-        let (digest, now) = (chain.digest(), Instant::now());
+        let now = Instant::now();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         match kept.touch(&digest, age, now) {
             Some(recalled) => {
@@ -313,7 +313,7 @@ impl Memory {
             None => {
                 let weight = taken.bytes();
                 let recalled = Recalled::Exactly(Arc::new(taken));
-                kept.insert(digest, chain.tenant(), recalled, weight, now);
+                kept.insert(digest, tenant, recalled, weight, now);
                 kept.shrink(entries, bytes, |_| ());
             }
         }
@@ -342,17 +342,16 @@ mod tests {
     #[test]
     fn two_ways_to_the_same_words_are_ambiguous_for_ever() {
         let memory = Memory::new(MemoryLimits::default());
-        let chain = Chain::new(&[0; 32], &[1; 32], None);
-        let digest = chain.digest();
+        let (digest, tenant) = ([0; 32], [1; 32]);
         let lattice = Lattice::four_point();
         let low = lattice.whole(Dimension::Integrity);
         let high = lattice.whole(Dimension::Confidentiality);
         assert!(matches!(memory.recall(&digest), Recalled::Nothing));
-        memory.remember(&chain, said(&low));
-        memory.remember(&chain, said(&low));
+        memory.remember(digest, tenant, said(&low));
+        memory.remember(digest, tenant, said(&low));
         assert!(matches!(memory.recall(&digest), Recalled::Exactly(_)));
-        memory.remember(&chain, said(&high));
-        memory.remember(&chain, said(&low));
+        memory.remember(digest, tenant, said(&high));
+        memory.remember(digest, tenant, said(&low));
         let Recalled::Ambiguous(label) = memory.recall(&digest) else {
             panic!("not ambiguous");
         };

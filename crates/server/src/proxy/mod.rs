@@ -15,11 +15,11 @@ mod models;
 pub(crate) mod observe;
 mod observer;
 mod rebuild;
-#[cfg(test)]
 mod records;
 mod request;
 mod sessions;
 mod shared;
+mod stored;
 mod tokens;
 mod trace;
 mod transcript;
@@ -66,7 +66,7 @@ use self::{
     shared::Shared,
     tokens::Tokens,
     trace::TraceWriter,
-    transcript::Digest,
+    transcript::{Digest, hash},
 };
 use crate::{
     access::Access,
@@ -83,6 +83,7 @@ use crate::{
     desk::Desk,
     gateway::Routes,
     parts::{Parts, Told},
+    state::{StateHandle, StateSetup},
     trace_file::{TraceError, TraceFile},
 };
 
@@ -150,6 +151,8 @@ pub struct ProxySetup {
     /// Whether clients may name a model that the upstream does not list. Where the upstream is not cleared for everything,
     /// such a name has the label of all that came before it.
     pub any_model: bool,
+    /// A store that other replicas share. Without one, all is in memory and ends with the process.
+    pub state: Option<StateSetup>,
     /// A gateway that is served at the same address.
     pub beside: Option<Routes>,
     /// How long a stream may be silent before the client is shown that an answer is still to come.
@@ -190,6 +193,7 @@ impl ProxySetup {
             unknown_members: true,
             omits_tools: false,
             any_model: false,
+            state: None,
             beside: None,
             silence: stream::SILENCE,
             connections: http::MAX_CONNECTIONS,
@@ -284,7 +288,13 @@ impl ProxyRoutes {
             setup.parts = observe::parts(setup.parts);
             setup.approver = Arc::new(observe::Yes);
         }
-        let secret = random().map_err(ProxyError::Randomness)?;
+        let random_secret = random().map_err(ProxyError::Randomness)?;
+        let secret = match &setup.state {
+            // Its own, so that no digest of another use is one of a conversation.
+            Some(state) => hash(&[b"proxy".as_slice(), &state.secret].concat()),
+            None => random_secret,
+        };
+        let seed = u64::from_be_bytes(random().map_err(ProxyError::Randomness)?);
         if let Some(trace) = &mut setup.trace {
             trace.append(Event::SessionStarted {
                 session: "proxy".to_owned(),
@@ -295,7 +305,7 @@ impl ProxyRoutes {
         }
         let (desk, beside) = (setup.desk.clone(), setup.beside.take());
         let served = beside.as_ref().map(|routes| routes.router.clone());
-        let (router, shared) = router(setup, served, secret).map_err(ProxyError::Thread)?;
+        let (router, shared) = router(setup, served, secret, seed).map_err(ProxyError::Thread)?;
         Ok(Self {
             router,
             desk,
@@ -367,6 +377,7 @@ fn router(
     setup: ProxySetup,
     beside: Option<Router>,
     secret: Digest,
+    seed: u64,
 ) -> io::Result<(Router, Arc<Shared>)> {
     let patience = setup.desk.as_ref().map(|desk| desk.timeout());
     let patience = patience.unwrap_or(setup.parts.turn_timeout);
@@ -398,8 +409,12 @@ fn router(
         trace,
         models: setup.models.map(Models::new),
         memory: Memory::new(setup.memory),
-        texts: Recogniser::new(setup.recognition),
-        sessions: Sessions::new(),
+        texts: match setup.state {
+            Some(_) => Recogniser::new(setup.recognition).journaling(),
+            None => Recogniser::new(setup.recognition),
+        },
+        sessions: Sessions::new(seed, setup.state.is_some()),
+        state: setup.state.map(|state| StateHandle::new(state.store)),
         secret,
         observe: setup.observe,
         offered: Mutex::default(),

@@ -16,22 +16,22 @@ use super::transcript::Digest;
 
 /// One record of the log. They add up to the same in any order.
 #[derive(Debug, Clone)]
-pub(super) enum Record {
+pub(crate) enum Record {
     /// How the message came about in which the conversation with this digest ends.
     Answer(Digest, Taken),
     /// A text with this digest was said or passed on under this label.
     Words(Digest, Label),
     /// What was learnt of a text.
     Learned(Learned),
-    /// The client was given text of this label.
-    Given(Label),
+    /// The client was given text of this label, and whether it has started programs.
+    Given(Label, bool),
     /// What the gateway returned for the call of this name, which the proxy had permitted.
     Result(String, Redeemed),
 }
 
 impl Record {
     /// Its text.
-    pub(super) fn write(&self, lattice: &Lattice) -> String {
+    pub(crate) fn write(&self, lattice: &Lattice) -> String {
         let label = |label: &Label| StoredLabel::write(label, lattice);
         let stored = match self {
             Self::Answer(digest, taken) => StoredRecord::Answer {
@@ -59,7 +59,7 @@ impl Record {
                 StoredRecord::Recognised(hex(place), parts.collect())
             }
             Self::Learned(Learned::Lost(own)) => StoredRecord::Lost(label(own)),
-            Self::Given(own) => StoredRecord::Given(label(own)),
+            Self::Given(own, programs) => StoredRecord::Given(label(own), *programs),
             Self::Result(call, result) => StoredRecord::Result {
                 call: call.clone(),
                 text: StoredText::write(&result.text, lattice),
@@ -74,7 +74,7 @@ impl Record {
     ///
     /// # Errors
     /// It has another form.
-    pub(super) fn read(text: &str, lattice: &Lattice) -> Result<Self, String> {
+    pub(crate) fn read(text: &str, lattice: &Lattice) -> Result<Self, String> {
         let stored: StoredRecord = serde_json::from_str(text)
             .map_err(|error| format!("a record of the log cannot be read: {error}"))?;
         Ok(match stored {
@@ -114,7 +114,7 @@ impl Record {
                 })
             }
             StoredRecord::Lost(label) => Self::Learned(Learned::Lost(label.read(lattice)?)),
-            StoredRecord::Given(label) => Self::Given(label.read(lattice)?),
+            StoredRecord::Given(label, programs) => Self::Given(label.read(lattice)?, programs),
             StoredRecord::Result { call, text, label } => {
                 let (text, label) = (text.read(lattice)?, label.read(lattice)?);
                 Self::Result(call, Redeemed { text, label })
@@ -141,7 +141,7 @@ enum StoredRecord {
     /// Begin, end and label of each part.
     Recognised(String, Vec<(usize, usize, StoredLabel)>),
     Lost(StoredLabel),
-    Given(StoredLabel),
+    Given(StoredLabel, bool),
     Result {
         call: String,
         text: StoredText,
@@ -252,7 +252,7 @@ fn read_step(step: StoredStep, lattice: &Lattice) -> Result<Step, String> {
     })
 }
 
-fn hex(digest: &Place) -> String {
+pub(super) fn hex(digest: &Place) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -341,7 +341,7 @@ mod tests {
                 parts: vec![(3..9, mail.clone())],
             }),
             Record::Learned(Learned::Lost(label)),
-            Record::Given(mail),
+            Record::Given(mail, true),
             Record::Result("call_1".to_owned(), result),
         ]
     }
@@ -375,7 +375,7 @@ mod tests {
                 Record::Learned(Learned::Text { text, .. }) => assert!(text.label().is_top()),
                 Record::Learned(Learned::Recognised { parts, .. }) => assert!(parts[0].1.is_top()),
                 Record::Words(_, label)
-                | Record::Given(label)
+                | Record::Given(label, _)
                 | Record::Learned(Learned::Lost(label)) => assert!(label.is_top()),
                 Record::Result(_, result) => {
                     assert!(result.label.is_top() && result.text.label().is_top());

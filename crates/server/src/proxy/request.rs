@@ -18,12 +18,13 @@ use llm::{ApiKey, Provider, RequestOptions};
 use serde_json::json;
 
 use super::{
-    behind::ClientTools,
+    behind::{Behind, ClientTools},
     rebuild::{News, Reader, Rebuilt},
     sessions::Session,
     shared::Shared,
+    stored::Stored,
     tokens::Tenant,
-    transcript::{Chain, fresh},
+    transcript::{Chain, Digest, Link, fresh},
     turn::{Answered, Live, Turn},
 };
 use crate::api::{
@@ -33,7 +34,7 @@ use crate::api::{
     http::{self, Slot},
     stream::{StreamItem, StreamSender, stream},
 };
-use crate::conversation::{Conversation, Role};
+use crate::conversation::{Conversation, Message, Role};
 use crate::sink::{At, Began, TraceContext, Watched};
 
 const NAME_LIMIT: usize = 128;
@@ -56,6 +57,10 @@ struct Prepared {
     apps: Apps,
     /// The policy for the user of the request.
     policy: Arc<dyn Policy>,
+    behind: Option<Behind>,
+    stored: Option<Stored>,
+    /// The calls whose permits must not wait any longer at the gateway of another process.
+    void: Vec<String>,
     /// What was learnt of its texts stays until it is answered.
     _texts: Hold,
 }
@@ -65,6 +70,7 @@ impl Prepared {
     async fn answer(self, shared: &Shared, live: Option<Live>) -> Result<Answered, ApiError> {
         let (mut watched, session) = (self.watched, self.session.of_turn());
         let turn = Turn::new(shared, watched.at(), session, &self.options, live);
+        let turn = turn.over(self.behind, self.stored);
         let answered = turn.run(self.apps, self.policy, self.rebuilt).await;
         let failed = |error: &ApiError| error.status().as_str().to_owned();
         watched.end(answered.as_ref().map(drop).map_err(failed));
@@ -103,7 +109,20 @@ async fn answer<D: Dialect>(
         options.beta = beta(headers).filter(|_| D::API == llm::Dialect::Messages);
     }
     let is_listed = is_listed(&shared, &options).await?;
-    let prepared = prepare(&shared, tenant, headers, &request, options, is_listed)?;
+    let mut origin = Origin::new(&shared, tenant, headers, &request)?;
+    // What other replicas know, before anything is labelled.
+    origin.stored = shared.load(origin.tenant.digest, origin.key).await?;
+    let mut prepared = prepare(&shared, origin, headers, &request, options, is_listed)?;
+    let void = std::mem::take(&mut prepared.void);
+    let results = request.messages.iter();
+    let results = results.filter_map(|it| Some((it.answers.as_deref()?, it.is_error)));
+    if let Some(stored) = &prepared.stored {
+        let withdrawn = shared.withdraw(stored, &void).await?;
+        prepared.session.withdrawn(&withdrawn);
+        shared.write_soon(stored);
+    }
+    // All of them, as a client sends its whole conversation each time: what was brought before waits no more.
+    prepared.session.returned(results);
     // Before anything is made of it.
     shared.written().await?;
     let answer = D::begin(&fresh("")?, &request);
@@ -171,33 +190,80 @@ fn estimate(request: &Conversation) -> usize {
     messages.chain(tools).sum::<usize>().div_ceil(4)
 }
 
+/// Whose request it is, and of which conversation.
+struct Origin {
+    tenant: Tenant,
+    /// The name that the client gives the conversation for Sluice.
+    own: Option<String>,
+    /// That name, or the one that an agent gives it for itself.
+    name: Option<String>,
+    /// The digest of the name, or of the beginning of a conversation without one.
+    key: Digest,
+    stored: Option<Stored>,
+}
+
+impl Origin {
+    fn new(
+        shared: &Shared,
+        tenant: Tenant,
+        headers: &HeaderMap,
+        request: &Conversation,
+    ) -> Result<Self, ApiError> {
+        let own = conversation_name(headers).map_err(ApiError::invalid)?;
+        // What was answered is known under any name that an agent gives later, as when it resumes a conversation.
+        let name = own.clone().or_else(|| session_name(headers));
+        let mut chain = Chain::new(&shared.secret, &tenant.digest, name.as_deref());
+        let begins = |message: &Message| message.role == Role::User && !message.is_inserted;
+        let first = request.messages.iter().position(begins);
+        if let (None, Some(first)) = (&name, first) {
+            let beginning = request.messages.iter().take(first + 1);
+            beginning.for_each(|message| chain.push(&Link::of(message)));
+        }
+        Ok(Self {
+            tenant,
+            own,
+            name,
+            key: chain.digest(),
+            stored: None,
+        })
+    }
+}
+
 /// Reads the request, and records what is new in it.
 fn prepare(
     shared: &Shared,
-    Tenant {
-        digest: tenant,
-        name: tenant_name,
-        user,
-    }: Tenant,
+    origin: Origin,
     headers: &HeaderMap,
     request: &Conversation,
     mut options: RequestOptions,
     is_listed: bool,
 ) -> Result<Prepared, ApiError> {
-    let conversation = conversation_name(headers).map_err(ApiError::invalid)?;
-    let chain = Chain::new(&shared.secret, &tenant, conversation.as_deref());
+    let Origin {
+        tenant:
+            Tenant {
+                digest: tenant,
+                name: tenant_name,
+                user,
+            },
+        own,
+        name: conversation,
+        key,
+        stored,
+    } = origin;
+    let chain = Chain::new(&shared.secret, &tenant, own.as_deref());
     let texts = shared.texts.tenant(tenant);
     let of_all = &shared.parts.policy;
     let policy = user.as_deref().and_then(|user| of_all.for_user(user));
     let policy = policy.unwrap_or_else(|| Arc::clone(of_all));
     let policy = shared.parts.limits.policy(policy, tenant_name.as_deref());
-    let tools = ClientTools::new(&shared.app, shared.behind.as_ref());
+    let behind = shared.behind_of(&tenant);
+    let tools = ClientTools::new(&shared.app, behind.as_ref());
     let known = shared.known.all();
     for text in &known {
         let place = chain.beside("known", text.reveal_tcb());
-        texts.learn(Some(&place), text);
+        texts.learn_own(Some(&place), text);
     }
-    if let Some(behind) = &shared.behind {
+    if let Some(behind) = &behind {
         let (heard, lost) = behind.permits().heard(&behind.session);
         heard.iter().for_each(|text| texts.learn(None, text));
         if !lost.is_bottom() {
@@ -207,7 +273,7 @@ fn prepare(
     let reader = Reader {
         app: &shared.app,
         tools: &tools,
-        behind: shared.behind.as_ref(),
+        behind: behind.as_ref(),
         known: &known,
         policy: &*policy,
         labels: &shared.labels,
@@ -217,41 +283,35 @@ fn prepare(
         result_bytes: shared.parts.settings.limits.result_bytes,
     };
     let mut rebuilt = reader.read(request, &chain).map_err(ApiError::invalid)?;
-    shared.gives(&rebuilt.history.label());
+    shared.gives(behind.as_ref(), &rebuilt.history.label());
     // A first run withholds nothing.
     if !shared.observe {
         let history = &rebuilt.history;
         label_members(shared, &reader, &chain, history, is_listed, &mut options)?;
     }
-    // What was answered is known under any name that an agent gives later, as when it resumes a conversation.
-    let conversation = conversation.or_else(|| session_name(headers));
-    let (key, is_named) = match &conversation {
-        Some(name) => {
-            let named = Chain::new(&shared.secret, &tenant, Some(name));
-            (named.digest(), true)
-        }
-        None => (rebuilt.beginning.digest(), false),
-    };
     let lattice = &shared.parts.lattice;
+    let is_named = conversation.is_some();
     let session = shared.sessions.of(tenant, key, is_named, lattice);
-    if let Some(behind) = &shared.behind {
+    if let Some(stored) = &stored {
+        let document = stored.document.as_ref();
+        session.shared.absorb(document, &session, lattice)?;
+    }
+    let mut void = Vec::new();
+    if let Some(behind) = &behind {
         // A client that sends the request again does not have the answer: the calls in it that have not run are decided
         // on anew. Where the user speaks after an answer, its calls are not wanted any more.
         let newest = request.messages.last();
         let user_speaks = newest.is_some_and(|message| message.role == Role::User);
         // A side request, such as that for a title, has no tools.
         let user_speaks = user_speaks && !request.tools.is_empty();
-        let void = session.released(&rebuilt.chain.digest(), user_speaks);
         // A call that has a result without having run was refused by the agent's own rules or its user.
         let answered = request.messages.iter();
         let answered = answered.filter_map(|message| message.answers.as_deref());
-        let void: HashSet<&str> = void.iter().map(String::as_str).chain(answered).collect();
-        behind.permits().withdraw(|name| void.contains(name));
+        let answered: HashSet<&str> = answered.collect();
+        void = session.released(&rebuilt.chain.digest(), user_speaks, &answered);
+        let is_void = |name: &str| answered.contains(name) || void.iter().any(|it| it == name);
+        behind.permits().withdraw(is_void);
     }
-    // All of them, as a client sends its whole conversation each time: what was brought before waits no more.
-    let messages = request.messages.iter();
-    let results = messages.filter_map(|it| Some((it.answers.as_deref()?, it.is_error)));
-    session.returned(results);
     let listed = rebuilt.history.tools().iter();
     let listed = listed.map(|tool| (tool.name.as_str(), tool.parameters.reveal_tcb()));
     let listed: Vec<(&str, &str)> = listed.collect();
@@ -299,6 +359,9 @@ fn prepare(
         rebuilt,
         apps: tools.apps,
         policy,
+        behind,
+        stored,
+        void,
         _texts: texts.hold(),
     })
 }

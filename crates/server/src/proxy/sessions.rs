@@ -1,7 +1,7 @@
 //! The sessions of the proxy: what was granted, refused and done in each conversation.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -9,11 +9,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ifc::{Lattice, Monitor, Receipt};
+use hub::state::SessionDoc;
+use ifc::state::MonitorState;
+use ifc::{Lattice, Monitor, Receipt, ReceiptId};
 
 use super::kept::Kept;
 use super::transcript::Digest;
 use crate::asked::Questions;
+use crate::state::{Beside, SharedSession};
 
 /// Conversations with a session of their own. Above that, sessions in which no request was answered and none is under way
 /// are forgotten first, so that a flood needs keys which the upstream accepts; then those without a name; then those of the
@@ -34,7 +37,13 @@ const UNNAMED_AGE: Duration = Duration::from_secs(15 * 60);
 
 /// The sessions of the conversations of all clients: of those that they have named by their names, and of the others by
 /// how they begin, so that a repeated request does not repeat an irreversible call.
-pub(super) struct Sessions(Mutex<Kept<Session>>);
+pub(super) struct Sessions {
+    kept: Mutex<Kept<Session>>,
+    /// A random number, by which this process tells its sessions from those of others.
+    seed: u64,
+    /// Whether sessions outlive this process.
+    are_stored: bool,
+}
 
 /// One session: a handle, shared by all requests of its conversation.
 #[derive(Clone)]
@@ -50,6 +59,7 @@ pub(super) struct Session {
     /// The calls that the client executes, by the name that it knows each under.
     waiting: Arc<Mutex<HashMap<String, Receipt>>>,
     confirmed: Arc<AtomicBool>,
+    pub(super) shared: SharedSession,
 }
 
 /// The newest answer with calls of a gateway: the digest of its request, and the names of the calls.
@@ -59,8 +69,13 @@ struct Released {
 }
 
 impl Sessions {
-    pub(super) fn new() -> Self {
-        Self(Mutex::new(Kept::new()))
+    pub(super) fn new(seed: u64, are_stored: bool) -> Self {
+        let kept = Mutex::new(Kept::new());
+        Self {
+            kept,
+            seed,
+            are_stored,
+        }
     }
 
     /// The session of the conversation with this digest, which belongs to this tenant.
@@ -76,7 +91,7 @@ impl Sessions {
             true => Duration::MAX,
             false => UNNAMED_AGE,
         };
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         if let Some(session) = kept.touch(&conversation, age, now) {
             return session.clone();
         }
@@ -87,21 +102,35 @@ impl Sessions {
         kept.shrink(CONVERSATIONS - 1, usize::MAX, |session| {
             (session.is_idle_stranger(), !session.is_named)
         });
-        let session = Session::new(is_named, questions, lattice, kept.uses());
+        let number = match self.are_stored {
+            true => leading(&conversation),
+            false => kept.uses(),
+        };
+        // Of a session that was forgotten and is made again, the calls have other names.
+        let seed = self.seed.wrapping_add(kept.uses());
+        let session = Session::new(is_named, questions, lattice, number, seed);
         kept.insert(conversation, tenant, session.clone(), 1, now);
         session
     }
 }
 
 impl Session {
-    fn new(is_named: bool, questions: Arc<Questions>, lattice: &Lattice, number: u64) -> Self {
-        let monitor = Monitor::new();
+    fn new(
+        is_named: bool,
+        questions: Arc<Questions>,
+        lattice: &Lattice,
+        number: u64,
+        seed: u64,
+    ) -> Self {
+        let monitor = Monitor::new().with_seed(seed);
+        let monitor = match is_named {
+            // Labels outlive a session that is forgotten.
+            true => monitor.with_trust_in(lattice, number),
+            false => monitor,
+        };
         Self {
-            monitor: match is_named {
-                // Labels outlive a session that is forgotten.
-                true => monitor.with_trust_in(lattice, number),
-                false => monitor,
-            },
+            shared: SharedSession::new(monitor.clone()),
+            monitor,
             is_named,
             questions,
             released: Arc::default(),
@@ -143,32 +172,105 @@ impl Session {
 
     /// The answer to the request with this digest leaves permits for the calls of these names.
     pub(super) fn releases(&self, request: Digest, names: Vec<String>) {
-        let mut released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
-        *released = Some(Released { request, names });
+        *lock(&self.released) = Some(Released { request, names });
     }
 
-    /// The calls of the newest answer, if this request had it before or the user has spoken since.
-    pub(super) fn released(&self, request: &Digest, user_speaks: bool) -> Vec<String> {
-        let mut released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = released.take_if(|own| own.request == *request || user_speaks);
-        own.map_or_else(Vec::new, |own| own.names)
+    /// The calls of the newest answer that must not run any more: all, if this request had it before or the user has spoken
+    /// since; otherwise those that `answered` names.
+    pub(super) fn released(
+        &self,
+        request: &Digest,
+        user_speaks: bool,
+        answered: &HashSet<&str>,
+    ) -> Vec<String> {
+        let mut released = lock(&self.released);
+        if let Some(own) = released.take_if(|own| own.request == *request || user_speaks) {
+            return own.names;
+        }
+        let names = released.iter().flat_map(|own| &own.names);
+        let names = names.filter(|name| answered.contains(name.as_str()));
+        names.cloned().collect()
     }
 
     /// The client brought the results of the calls that it knows under these names, each with whether it is an error.
     pub(super) fn returned<'a>(&self, results: impl IntoIterator<Item = (&'a str, bool)>) {
         let mut waiting = self.waiting();
         for (name, is_error) in results {
-            match (waiting.remove(name), is_error) {
-                (Some(receipt), false) => receipt.answered(),
-                (Some(receipt), true) => receipt.failed(),
-                (None, _) => {}
+            let Some(receipt) = waiting.remove(name) else {
+                continue;
+            };
+            // Another replica or the gateway may have sent it.
+            receipt.sent();
+            match is_error {
+                false => receipt.answered(),
+                true => receipt.failed(),
             }
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<String, Receipt>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The permits of these calls were taken back from where they were left.
+    pub(super) fn withdrawn(&self, names: &[String]) {
+        let mut waiting = self.waiting();
+        for name in names {
+            if let Some(receipt) = waiting.remove(name) {
+                receipt.withdrawn_tcb();
+            }
+        }
     }
+
+    /// The client does not get the calls of these names after all.
+    pub(super) fn takes_back<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
+        let mut waiting = self.waiting();
+        names.into_iter().for_each(|name| _ = waiting.remove(name));
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<String, Receipt>> {
+        lock(&self.waiting)
+    }
+}
+
+impl Beside for Session {
+    fn document(&self, monitor: MonitorState) -> SessionDoc {
+        let calls = monitor.ledger.calls.iter().map(|call| call.id);
+        let counted = monitor.ledger.counted.iter().map(|call| call.id);
+        // No decision depends on a call that is not in the ledger.
+        let entered: BTreeSet<ReceiptId> = calls.chain(counted).collect();
+        let waiting = self.waiting();
+        let waiting = waiting.iter().map(|(name, it)| (name.clone(), it.id()));
+        let waiting = waiting.filter(|(_, id)| entered.contains(id)).collect();
+        let released = lock(&self.released);
+        let released = released.as_ref();
+        SessionDoc {
+            monitor,
+            waiting,
+            released: released.map(|it| (it.request, it.names.clone())),
+        }
+    }
+
+    fn absorb(&self, document: SessionDoc) {
+        let mut waiting = self.waiting();
+        // Those whose results came are marked as answered again, since a client sends all results with each request.
+        for (name, id) in document.waiting {
+            if let Some(receipt) = self.monitor.receipt(id) {
+                waiting.entry(name).or_insert(receipt);
+            }
+        }
+        drop(waiting);
+        if let Some((request, names)) = document.released {
+            *lock(&self.released) = Some(Released { request, names });
+        }
+    }
+}
+
+/// A number that is as hard to guess as the digest.
+fn leading(digest: &Digest) -> u64 {
+    let leading = digest.first_chunk().copied();
+    u64::from_be_bytes(leading.unwrap_or_default())
+}
+
+/// The lock. Each change of what is behind it is complete in itself, so a poisoned one is as good.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -218,7 +320,7 @@ mod tests {
 
     #[test]
     fn questions_are_counted_by_client_and_not_by_conversation() {
-        let (sessions, lattice) = (Sessions::new(), Lattice::four_point());
+        let (sessions, lattice) = (Sessions::new(1, false), Lattice::four_point());
         let of = |tenant, number| sessions.of(digest(tenant), digest(number), true, &lattice);
         let first = of(1, 10);
         assert!(Arc::ptr_eq(&first.questions, &of(1, 11).questions));
@@ -227,7 +329,7 @@ mod tests {
 
     #[test]
     fn clients_that_were_never_answered_forget_nothing_of_one_that_was() {
-        let sessions = Sessions::new();
+        let sessions = Sessions::new(1, false);
         let lattice = Lattice::four_point();
         let client = digest(1);
         for number in 0..3 {

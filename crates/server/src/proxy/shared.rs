@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use hub::recognise::Recogniser;
 use hub::trace::Event;
-use ifc::{Label, Labeled};
+use ifc::Label;
 use llm::Dialect;
 use tokio::sync::Semaphore;
 use wire::{Hints, ToolDescription};
 
 use super::behind::{Behind, LabelledTexts};
-use super::memory::{Memory, Taken};
+use super::memory::Memory;
 use super::models::Models;
 use super::observe;
 use super::observer::Observer;
@@ -19,13 +19,14 @@ use super::rebuild::ClientLabels;
 use super::sessions::Sessions;
 use super::tokens::Tokens;
 use super::trace::TraceWriter;
-use super::transcript::{Chain, Digest};
+use super::transcript::Digest;
 use crate::api::error::ApiError;
 use crate::api::http::Budget;
 use crate::api::request::Takes;
 use crate::desk::Approver;
 use crate::parts::{Parts, Told};
 use crate::sink::At;
+use crate::state::StateHandle;
 
 /// Sets of tools that are recorded; an agent has a few.
 const TOOL_SETS: usize = 64;
@@ -48,6 +49,8 @@ pub(super) struct Shared {
     pub(super) memory: Memory,
     pub(super) texts: Recogniser,
     pub(super) sessions: Sessions,
+    /// The store that is shared with other replicas.
+    pub(super) state: Option<StateHandle>,
     pub(super) secret: Digest,
     pub(super) observe: bool,
     /// The sets of tools that are recorded.
@@ -79,8 +82,8 @@ impl Shared {
     }
 
     /// Takes note of the label of text that a client has or is about to get.
-    pub(super) fn gives(&self, label: &Label) {
-        if let Some(behind) = &self.behind {
+    pub(super) fn gives(&self, behind: Option<&Behind>, label: &Label) {
+        if let Some(behind) = behind {
             behind.permits().give(&behind.session, label);
         }
         if let Some(told) = &self.told {
@@ -88,32 +91,13 @@ impl Shared {
         }
     }
 
-    /// Remembers how a message came about, and knows its text again. `dropped` are words that a stream
-    /// has shown before it was clear that they are not taken; `said` is all of it, where it makes no calls.
-    pub(super) fn remember(
-        &self,
-        chain: &Chain,
-        taken: Taken,
-        dropped: &Labeled,
-        said: Option<&str>,
-    ) {
-        let tenant = chain.tenant();
-        let all = Chain::new(&self.secret, &tenant, None);
-        if let Some(said) = said.filter(|said| !said.trim().is_empty()) {
-            let label = taken.label().join(&dropped.label());
-            self.memory.remember_words(all.said(said), tenant, &label);
+    /// The gateway at which the clients of a tenant call tools. Where there is a store, each tenant has a session there.
+    pub(super) fn behind_of(&self, tenant: &Digest) -> Option<Behind> {
+        let behind = self.behind.clone()?;
+        match self.state {
+            Some(_) => Some(behind.of_tenant(tenant)),
+            None => Some(behind),
         }
-        for (text, label) in taken.passed() {
-            (self.memory).remember_words(all.passed(&text), tenant, &label);
-        }
-        let texts = self.texts.tenant(chain.tenant());
-        for text in taken.texts() {
-            texts.learn(None, &text);
-        }
-        texts.learn(None, dropped);
-        // The upstream has answered: it takes the client's key, where it looks at keys at all.
-        texts.confirm();
-        self.memory.remember(chain, taken);
     }
 
     pub(super) fn records(&self) -> bool {

@@ -10,16 +10,18 @@ use hub::address::{BREAK, Message};
 use hub::isc::Asks;
 use hub::trace::Event;
 use hub::{Apps, HandOver, Outcome, Purpose, Setup, Stop, StopReason, TurnMachine, Usage};
-use ifc::{Answer, CallId, History, Labeled, Permit, Policy};
+use ifc::{Answer, CallId, History, Label, Labeled, Permit, Policy};
 use llm::{ProviderError, RequestOptions};
 use tokio::sync::watch;
 
 use super::{
+    behind::Behind,
     memory::Taken,
     observe::Seen,
     rebuild::Rebuilt,
     sessions::Session,
     shared::Shared,
+    stored::{Answer as Kept, Release, Stored},
     transcript::{Chain, Digest, Link, fresh, hash},
 };
 use crate::{
@@ -41,6 +43,10 @@ pub(super) struct Turn<'a> {
     pub(super) shared: &'a Shared,
     at: At<'a>,
     session: Session,
+    /// The gateway at which the client calls tools.
+    behind: Option<Behind>,
+    /// The conversation in the store, if there is one.
+    stored: Option<Stored>,
     /// The digest of the request.
     request: Digest,
     pub(super) options: &'a RequestOptions,
@@ -83,6 +89,8 @@ impl<'a> Turn<'a> {
             shared,
             at,
             session,
+            behind: None,
+            stored: None,
             request: [0; 32],
             options,
             live,
@@ -96,6 +104,15 @@ impl<'a> Turn<'a> {
             showable: false,
             seen: None,
             left: watch::Sender::default(),
+        }
+    }
+
+    /// The same for a client of a gateway, and a conversation in a store.
+    pub(super) fn over(self, behind: Option<Behind>, stored: Option<Stored>) -> Self {
+        Self {
+            behind,
+            stored,
+            ..self
         }
     }
 
@@ -129,7 +146,7 @@ impl<'a> Turn<'a> {
             clearances: parts.broker.clearances(None),
         };
         let mut agent = TurnMachine::resume(setup, history);
-        if let Some(behind) = &self.shared.behind {
+        if let Some(behind) = &self.behind {
             let [reads, others] = behind.suspected();
             agent.suspect_others(reads, others);
         }
@@ -141,32 +158,40 @@ impl<'a> Turn<'a> {
             ended = driver.turn() => ended?,
             Ok(()) = left.changed() => return Err(ApiError::unavailable(left.borrow().clone())),
         };
+        let whole = agent.history().label();
         if let Some(seen) = self.seen.take() {
             let seen = seen?;
-            if let Ended::HandedOver(over) = ended {
-                self.let_through(over, &seen.calls);
-            }
+            let releases = match ended {
+                Ended::HandedOver(over) => self.let_through(over, &seen.calls),
+                Ended::Done(_) => Vec::new(),
+            };
             let taken = seen.taken(&label);
             self.stop = seen.stop;
-            return Ok(self.finish(&seen.text, seen.calls, chain, taken, agent.history()));
+            let said = Said {
+                text: seen.text,
+                calls: seen.calls,
+                releases,
+            };
+            return self.finish(said, chain, taken, whole).await;
         }
-        match ended {
-            Ended::HandedOver(over) => self.hand_over(&agent, from, known, chain, over),
-            Ended::Done(outcome) => self.outcome(&agent, from, known, chain, outcome),
-        }
+        let (said, taken) = match ended {
+            Ended::HandedOver(over) => self.hand_over(&agent, from, known, over)?,
+            Ended::Done(outcome) => self.outcome(&agent, from, known, outcome)?,
+        };
+        drop(agent);
+        self.finish(said, chain, taken, whole).await
     }
 
     /// The calls that may run, under names that only this client knows.
     fn hand_over(
-        mut self,
+        &mut self,
         agent: &TurnMachine,
         from: usize,
         known: usize,
-        chain: Chain,
         over: HandOver,
-    ) -> Result<Answered, ApiError> {
+    ) -> Result<(Said, Taken), ApiError> {
         let mut clients: HashMap<CallId, String> = HashMap::new();
-        let (mut calls, mut left) = (Vec::new(), Vec::new());
+        let (mut calls, mut releases) = (Vec::new(), Vec::new());
         for (id, permit) in over.calls {
             let name = fresh("call_")?;
             clients.insert(id, name.clone());
@@ -178,10 +203,7 @@ impl<'a> Turn<'a> {
                 name: tool.unwrap_or_else(|| call.tool.clone()),
                 arguments: call.arguments.to_json(),
             });
-            left.extend(self.release(name, permit));
-        }
-        if !left.is_empty() {
-            self.session.releases(self.request, left);
+            releases.push(self.release(name, permit));
         }
         let taken = self.taken(agent.history(), agent, from, known, &clients);
         self.stop = over.stop;
@@ -190,56 +212,92 @@ impl<'a> Turn<'a> {
             true => self.placed(agent, &over.text),
             false => String::new(),
         };
-        Ok(self.finish(&text, calls, chain, taken, agent.history()))
+        let said = Said {
+            text,
+            calls,
+            releases,
+        };
+        Ok((said, taken))
     }
 
-    /// Gives up a permit: to the gateway, whose calls are returned, or to the client.
-    fn release(&self, name: String, permit: Permit) -> Option<String> {
-        let call = permit.call();
-        match &self.shared.behind {
-            Some(behind) if call.app != self.shared.app => {
-                let now = Instant::now();
-                behind.permits().leave(&behind.session, &name, permit, now);
-                return Some(name);
-            }
-            Some(behind) => behind.calls_own(&call.tool),
-            None => {}
+    fn release(&self, name: String, permit: Permit) -> Release {
+        let is_own = permit.call().app == self.shared.app;
+        Release {
+            name,
+            permit,
+            at_gateway: self.behind.is_some() && !is_own,
         }
-        self.session.hands_over(&name, permit.receipt());
-        permit.spend();
-        None
     }
 
-    /// Gives up the permits of calls that the client gets as the upstream wrote them: the gateway need not decide again.
-    fn let_through(&self, over: HandOver, seen: &[CallOut]) {
+    /// The calls that the client gets as the upstream wrote them, with their permits: the gateway need not decide again.
+    fn let_through(&self, over: HandOver, seen: &[CallOut]) -> Vec<Release> {
         // Where a call was left out, none is known to be the one of its place.
-        if over.calls.len() == seen.len() {
-            let calls = over.calls.into_iter().zip(seen);
-            let left =
-                calls.filter_map(|((_, permit), call)| self.release(call.id.clone(), permit));
-            let left: Vec<String> = left.collect();
-            if !left.is_empty() {
-                self.session.releases(self.request, left);
+        if over.calls.len() != seen.len() {
+            return Vec::new();
+        }
+        let calls = over.calls.into_iter().zip(seen);
+        let calls = calls.map(|((_, permit), call)| self.release(call.id.clone(), permit));
+        calls.collect()
+    }
+
+    /// What the session knows of calls that the client is about to get.
+    fn expect(&self, releases: &[Release]) {
+        let mut left = Vec::new();
+        for Release {
+            name,
+            permit,
+            at_gateway,
+        } in releases
+        {
+            match (&self.behind, at_gateway) {
+                (_, true) => left.push(name.clone()),
+                (Some(behind), false) => behind.calls_own(&permit.call().tool),
+                (None, false) => {}
+            }
+            // The gateway of this process says itself what became of a call.
+            if !at_gateway || self.stored.is_some() {
+                self.session.hands_over(name, permit.receipt());
+            }
+        }
+        if !left.is_empty() {
+            self.session.releases(self.request, left);
+        }
+    }
+
+    /// Gives up the permits: to the gateway, whose calls are returned, or to the client.
+    fn give_up(&self, releases: Vec<Release>) {
+        for Release {
+            name,
+            permit,
+            at_gateway,
+        } in releases
+        {
+            match &self.behind {
+                // It was left in the store.
+                Some(_) if at_gateway && self.stored.is_some() => drop(permit.leave()),
+                Some(behind) if at_gateway => {
+                    let now = Instant::now();
+                    behind.permits().leave(&behind.session, &name, permit, now);
+                }
+                _ => _ = permit.spend(),
             }
         }
     }
 
     fn outcome(
-        mut self,
+        &mut self,
         agent: &TurnMachine,
         from: usize,
         known: usize,
-        chain: Chain,
         outcome: Outcome,
-    ) -> Result<Answered, ApiError> {
+    ) -> Result<(Said, Taken), ApiError> {
         let stop = match outcome.result {
             Ok(answer) => {
                 let clients = HashMap::new();
                 let taken = self.taken(agent.history(), agent, from, known, &clients);
-                let history = agent.history();
                 let text = self.placed(agent, &answer);
                 self.stop = outcome.stop;
-                return Ok(self.finish(&text, Vec::new(), chain, taken, history));
+                return Ok((Said::words(text), taken));
             }
             Err(stop) => stop,
         };
@@ -247,6 +305,7 @@ impl<'a> Turn<'a> {
             // A turn that goes on without a failed request ends for its own reasons.
             Stop::Model(_) => Err(self
                 .failure
+                .take()
                 .unwrap_or_else(|| ApiError::internal(stop.reveal_tcb()))),
             Stop::HistoryFull(_) => {
                 Err(ApiError::invalid(stop.to_string()).with_code("context_length_exceeded"))
@@ -265,7 +324,7 @@ impl<'a> Turn<'a> {
                 history.push_assistant(&label, Labeled::trusted_tcb(words.clone()), []);
                 let taken = self.taken(&history, agent, from, known, &HashMap::new());
                 self.stop = StopReason::End;
-                Ok(self.finish(&words, Vec::new(), chain, taken, &history))
+                Ok((Said::words(words), taken))
             }
         }
     }
@@ -300,46 +359,81 @@ impl<'a> Turn<'a> {
         placed
     }
 
-    /// Shows what has not been shown yet, and remembers the whole.
-    fn finish(
+    /// Shows what has not been shown yet, and remembers the whole. `whole` is the label of the history.
+    async fn finish(
         mut self,
-        text: &str,
-        calls: Vec<CallOut>,
+        said: Said,
         mut chain: Chain,
         taken: Taken,
-        history: &History,
-    ) -> Answered {
-        if let Some(live) = &mut self.live {
-            let rest = match self.said == text {
-                true => String::new(),
-                false if self.shown.is_empty() => text.to_owned(),
-                false => format!("{BREAK}{text}"),
-            };
-            if !rest.is_empty() {
-                live(&rest);
-                self.shown.push_str(&rest);
-            }
-        } else {
-            self.shown = text.to_owned();
+        whole: Label,
+    ) -> Result<Answered, ApiError> {
+        let Said {
+            text,
+            calls,
+            releases,
+        } = said;
+        let rest = match &self.live {
+            Some(_) if self.said == text => String::new(),
+            Some(_) if !self.shown.is_empty() => format!("{BREAK}{text}"),
+            _ => text,
+        };
+        match &self.live {
+            Some(_) => self.shown.push_str(&rest),
+            None => self.shown.clone_from(&rest),
         }
-        self.shared.gives(&taken.label());
+        self.shared.gives(self.behind.as_ref(), &taken.label());
         chain.push(&Link::answer(&self.shown, &calls));
         // The taken steps hold the newest text only. What was shown before it may have seen more.
         let dropped = self.shown.get(..self.newest).unwrap_or_default();
         let dropped = match dropped.is_empty() {
             true => Labeled::trusted_tcb(""),
-            false => Labeled::label_tcb(dropped, history.label()),
+            false => Labeled::label_tcb(dropped, whole),
         };
-        let said = calls.is_empty().then_some(self.shown.as_str());
-        self.shared.remember(&chain, taken, &dropped, said);
+        let words = calls.is_empty().then_some(self.shown.as_str());
+        let kept = Kept::new(&self.shared.secret, &chain, taken, dropped, words);
+        self.expect(&releases);
+        if let Some(stored) = &self.stored {
+            let behind = self.behind.as_ref();
+            let committed = self
+                .shared
+                .commit(stored, &self.session, behind, &kept, &releases);
+            if let Err(error) = committed.await {
+                let names = releases.iter().map(|release| release.name.as_str());
+                self.session.takes_back(names);
+                return Err(error);
+            }
+        }
+        self.give_up(releases);
+        self.shared.remember(kept);
         self.session.confirm();
-        Answered {
+        if let Some(live) = self.live.as_mut().filter(|_| !rest.is_empty()) {
+            live(&rest);
+        }
+        Ok(Answered {
             choice: Choice {
                 text: self.shown,
                 calls,
                 stop: self.stop,
             },
             usage: self.usage,
+        })
+    }
+}
+
+/// What the client gets.
+struct Said {
+    text: String,
+    calls: Vec<CallOut>,
+    /// The permits of the calls.
+    releases: Vec<Release>,
+}
+
+impl Said {
+    fn words(text: String) -> Self {
+        Self {
+            text,
+            calls: Vec::new(),
+            releases: Vec::new(),
         }
     }
 }

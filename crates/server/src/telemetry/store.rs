@@ -60,7 +60,7 @@ impl SessionState for MeteredState {
         self.timed("redeem", work).await
     }
 
-    async fn withdraw(&self, tenant: &Digest, names: &[String]) -> Result<(), StateError> {
+    async fn withdraw(&self, tenant: &Digest, names: &[String]) -> Result<Vec<String>, StateError> {
         let work = self.store.withdraw(tenant, names);
         self.timed("withdraw", work).await
     }

@@ -61,8 +61,8 @@ pub trait SessionState: Send + Sync {
         now: Time,
     ) -> Result<Option<LeftPermit>, StateError>;
 
-    /// Removes the permits with these names.
-    async fn withdraw(&self, tenant: &Digest, names: &[String]) -> Result<(), StateError>;
+    /// Removes the permits with these names. Returns the names of those that waited: no one has taken them.
+    async fn withdraw(&self, tenant: &Digest, names: &[String]) -> Result<Vec<String>, StateError>;
 
     /// The sums of the counters of a tenant by thing, from the hour in which `since` is.
     async fn usage(&self, tenant: &str, since: Time) -> Result<Vec<(String, u64)>, StateError>;

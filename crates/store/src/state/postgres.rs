@@ -130,12 +130,11 @@ impl SessionState for PostgresState {
         }))
     }
 
-    async fn withdraw(&self, tenant: &Digest, names: &[String]) -> Result<(), StateError> {
+    async fn withdraw(&self, tenant: &Digest, names: &[String]) -> Result<Vec<String>, StateError> {
         let work = |pool| async move {
-            let sql = "DELETE FROM permit WHERE tenant = $1 AND name = ANY ($2)";
-            let delete = sqlx::query(sql).bind(tenant.as_slice()).bind(names);
-            delete.execute(&pool).await?;
-            Ok::<_, Failed>(())
+            let sql = "DELETE FROM permit WHERE tenant = $1 AND name = ANY ($2) RETURNING name";
+            let delete = sqlx::query_scalar(sql).bind(tenant.as_slice()).bind(names);
+            Ok::<_, Failed>(delete.fetch_all(&pool).await?)
         };
         self.0.run(work).await
     }

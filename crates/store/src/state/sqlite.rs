@@ -71,16 +71,19 @@ impl SessionState for SqliteState {
         self.0.in_background(work).await
     }
 
-    async fn withdraw(&self, tenant: &Digest, names: &[String]) -> Result<(), StateError> {
+    async fn withdraw(&self, tenant: &Digest, names: &[String]) -> Result<Vec<String>, StateError> {
         let (tenant, names) = (*tenant, names.to_owned());
         let work = move |file: &Database| {
             file.write(|connection| {
                 let sql = "DELETE FROM permit WHERE tenant = ?1 AND name = ?2";
                 let mut delete = connection.prepare_cached(sql)?;
+                let mut removed = Vec::new();
                 for name in &names {
-                    delete.execute(params![tenant, name])?;
+                    if delete.execute(params![tenant, name])? > 0 {
+                        removed.push(name.clone());
+                    }
                 }
-                Ok::<_, Failed>(())
+                Ok::<_, Failed>(removed)
             })
         };
         self.0.in_background(work).await

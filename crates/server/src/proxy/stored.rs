@@ -1,0 +1,288 @@
+//! What the proxy keeps in the store that it shares with other replicas.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use hub::recognise::{KnownTexts, Learned};
+use hub::state::{permit_key, write_permit};
+use ifc::{Label, Labeled, Permit};
+use store::{Commit, Document, LeftPermit, Time};
+
+use super::behind::Behind;
+use super::memory::Taken;
+use super::records::Record;
+use super::sessions::Session;
+use super::shared::Shared;
+use super::transcript::{Chain, Digest, hash};
+use crate::api::error::ApiError;
+use crate::state::{Log, StateHandle, Unwritten, now};
+
+/// What a request has learnt of texts is written after this time, if its answer has not been. The request may wait for its
+/// user, or be given up.
+const SOON: Duration = Duration::from_millis(250);
+/// How long a permit waits for the gateway.
+const REDEEMABLE_MS: i64 = 600_000;
+
+/// What is remembered of an answer.
+pub(super) struct Answer {
+    tenant: Digest,
+    /// Names the conversation that ends in it.
+    digest: Digest,
+    taken: Taken,
+    /// What its words, and the texts that its calls pass on, are known by.
+    words: Vec<(Digest, Label)>,
+    /// What a stream has shown of it before it was clear that it is not taken.
+    dropped: Labeled,
+}
+
+impl Answer {
+    /// `dropped` are words that a stream has shown before it was clear that they are not taken; `said` is all of it, where it
+    /// makes no calls.
+    pub(super) fn new(
+        secret: &Digest,
+        chain: &Chain,
+        taken: Taken,
+        dropped: Labeled,
+        said: Option<&str>,
+    ) -> Self {
+        let tenant = chain.tenant();
+        let all = Chain::new(secret, &tenant, None);
+        let said = said.filter(|said| !said.trim().is_empty());
+        let said = said.map(|said| (all.said(said), taken.label().join(&dropped.label())));
+        let passed = taken.passed().into_iter();
+        let passed = passed.map(|(text, label)| (all.passed(&text), label));
+        Self {
+            words: said.into_iter().chain(passed).collect(),
+            digest: chain.digest(),
+            tenant,
+            taken,
+            dropped,
+        }
+    }
+
+    fn records(&self) -> Vec<Record> {
+        let words = self.words.iter().cloned();
+        let words = words.map(|(words, label)| Record::Words(words, label));
+        let dropped = (self.dropped.regions().len() > 0).then(|| {
+            Record::Learned(Learned::Text {
+                place: None,
+                text: self.dropped.clone(),
+                inside: false,
+            })
+        });
+        let answer = Record::Answer(self.digest, self.taken.clone());
+        words.chain(dropped).chain([answer]).collect()
+    }
+}
+
+/// The conversation of a request in the store.
+#[derive(Clone)]
+pub(super) struct Stored {
+    log: Arc<Log>,
+    key: Digest,
+    pub(super) document: Option<Document>,
+}
+
+/// A call of an answer, and the permit by which the client gets it.
+pub(super) struct Release {
+    /// The name that the client knows it under.
+    pub(super) name: String,
+    pub(super) permit: Permit,
+    /// The gateway that it is made at, if it is not the client's own.
+    pub(super) at_gateway: bool,
+}
+
+/// News of texts, which go back to the journal unless they were written.
+struct Pending<'a> {
+    texts: KnownTexts<'a>,
+    news: Vec<Learned>,
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        let news = std::mem::take(&mut self.news);
+        if !news.is_empty() {
+            self.texts.put_back(news);
+        }
+    }
+}
+
+impl Shared {
+    /// Brings what is known of a tenant up to date, and reads the document of the conversation. `None` without a store.
+    pub(super) async fn load(
+        &self,
+        tenant: Digest,
+        key: Digest,
+    ) -> Result<Option<Stored>, ApiError> {
+        let Some(state) = &self.state else {
+            return Ok(None);
+        };
+        let log = state.log(tenant, || Some(self.texts.tenant(tenant).hold()));
+        let texts = self.texts.tenant(tenant);
+        let apply = |record: &str| self.apply(tenant, &texts, record);
+        let document = state.load(&log, Some(&key), apply).await?;
+        Ok(Some(Stored { log, key, document }))
+    }
+
+    /// Takes the permits of these calls back from the store. Returns those that waited.
+    pub(super) async fn withdraw(
+        &self,
+        stored: &Stored,
+        names: &[String],
+    ) -> Result<Vec<String>, ApiError> {
+        match &self.state {
+            Some(state) => state.withdraw(&stored.log.tenant, names).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Takes over a record of another replica.
+    fn apply(&self, tenant: Digest, texts: &KnownTexts<'_>, record: &str) -> Result<(), String> {
+        match Record::read(record, &self.parts.lattice)? {
+            Record::Answer(digest, taken) => {
+                for text in taken.texts() {
+                    texts.learn_own(None, &text);
+                }
+                texts.confirm();
+                self.memory.remember(digest, tenant, taken);
+            }
+            Record::Words(words, label) => self.memory.remember_words(words, tenant, &label),
+            Record::Learned(news) => texts.apply(news),
+            Record::Given(label, has_programs) => {
+                if let Some(behind) = self.behind_of(&tenant) {
+                    behind
+                        .permits()
+                        .give_all(&behind.session, &label, has_programs);
+                }
+            }
+            Record::Result(name, result) => {
+                if let Some(behind) = self.behind_of(&tenant) {
+                    behind.permits().keep(name, result);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers how an answer came about, and knows its text again.
+    pub(super) fn remember(&self, answer: Answer) {
+        let Answer {
+            tenant,
+            digest,
+            taken,
+            words,
+            dropped,
+        } = answer;
+        for (words, label) in words {
+            self.memory.remember_words(words, tenant, &label);
+        }
+        let texts = self.texts.tenant(tenant);
+        for text in taken.texts() {
+            texts.learn_own(None, &text);
+        }
+        texts.learn_own(None, &dropped);
+        // The upstream has answered: it takes the client's key, where it looks at keys at all.
+        texts.confirm();
+        self.memory.remember(digest, tenant, taken);
+    }
+
+    /// Writes an answer and what its session is now. Only then its calls may leave.
+    ///
+    /// # Errors
+    /// The store fails, or another replica has permitted an equal call meanwhile. The client has to ask again.
+    pub(super) async fn commit(
+        &self,
+        stored: &Stored,
+        session: &Session,
+        behind: Option<&Behind>,
+        answer: &Answer,
+        releases: &[Release],
+    ) -> Result<(), ApiError> {
+        let Some(state) = &self.state else {
+            return Ok(());
+        };
+        let mut pending = self.pending(answer.tenant);
+        let mut commit = Commit::new(now());
+        let lattice = &self.parts.lattice;
+        let news = pending.news.iter().cloned().map(Record::Learned);
+        let records = news.chain(answer.records());
+        let given = behind.and_then(|behind| behind.permits().news(&behind.session));
+        let told = given.clone();
+        let records = records.chain(told.map(|(label, programs)| Record::Given(label, programs)));
+        commit.records = records.map(|record| record.write(lattice)).collect();
+        let left = releases.iter().filter(|release| release.at_gateway);
+        let left = left.map(|release| self.left(release));
+        commit.permits = left.collect();
+        let calls = releases.iter().map(|release| release.permit.receipt());
+        let calls = calls.collect();
+        let place = (state, &*stored.log);
+        let shared = &session.shared;
+        let committed = shared.commit(place, stored.key, commit, calls, session, lattice);
+        match committed.await {
+            Ok(()) => {
+                pending.news.clear();
+                if let (Some(behind), Some((label, programs))) = (behind, given) {
+                    behind.permits().give_all(&behind.session, &label, programs);
+                }
+                Ok(())
+            }
+            Err(Unwritten::Failed(error)) => Err(error),
+            Err(Unwritten::Overtaken) => {
+                let message = "another request of this conversation was faster; try again";
+                Err(ApiError::unavailable(message).with_status(StatusCode::CONFLICT))
+            }
+        }
+    }
+
+    /// Writes what was learnt of texts after a while, even if its request is given up.
+    pub(super) fn write_soon(self: &Arc<Self>, stored: &Stored) {
+        let log = &stored.log;
+        if log.is_scheduled.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (shared, log) = (Arc::clone(self), Arc::clone(log));
+        tokio::spawn(async move {
+            tokio::time::sleep(SOON).await;
+            log.is_scheduled.store(false, Ordering::Release);
+            if let Some(state) = &shared.state {
+                // What fails stays in the journal, for the next request.
+                let _ = shared.write_news(state, &log).await;
+            }
+        });
+    }
+
+    async fn write_news(&self, state: &StateHandle, log: &Log) -> Result<(), ApiError> {
+        let mut pending = self.pending(log.tenant);
+        if pending.news.is_empty() {
+            return Ok(());
+        }
+        let mut commit = Commit::new(now());
+        let news = pending.news.iter().cloned().map(Record::Learned);
+        let lattice = &self.parts.lattice;
+        commit.records = news.map(|record| record.write(lattice)).collect();
+        state.commit(log, commit).await?;
+        pending.news.clear();
+        Ok(())
+    }
+
+    /// A permit for the gateway.
+    fn left(&self, Release { name, permit, .. }: &Release) -> LeftPermit {
+        let call = permit.call();
+        let key = permit_key(&call.app, &call.tool, &call.arguments);
+        let until = now().millis().saturating_add(REDEEMABLE_MS);
+        LeftPermit {
+            name: name.clone(),
+            key: hash(key.as_bytes()),
+            body: write_permit(permit, &self.parts.lattice),
+            until: Time::from_millis(until),
+        }
+    }
+
+    fn pending(&self, tenant: Digest) -> Pending<'_> {
+        let texts = self.texts.tenant(tenant);
+        let news = texts.take_news();
+        Pending { texts, news }
+    }
+}
