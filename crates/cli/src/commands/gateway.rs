@@ -293,6 +293,7 @@ pub(crate) async fn setup(
         observe: fronts.observe,
         permits: fronts.permits,
         told: fronts.told,
+        state: None,
     })
 }
 

@@ -24,6 +24,7 @@ use super::listing::{CALL, DESCRIBE, Listed, SEARCH};
 use super::rpc::CallParams;
 use super::search::Wrapped;
 use super::stateless::Reply;
+use super::stored::Unpermitted;
 use super::{Caller, Client, Conversation, Running, lock, rpc};
 use crate::asked::AskOutcome;
 use crate::sink::{REDEEMED, Work};
@@ -151,18 +152,35 @@ impl Client {
         caller: &Caller<'_>,
         is_tool: bool,
     ) -> Option<Result<Returned, Reply>> {
+        if let Err(reply) = self.load().await {
+            return Some(Err(reply));
+        }
         lock(&self.guard).begin();
         let _counted = Counted(self);
-        Some(match self.permit(listed, arguments, caller).await? {
-            Ok((id, permit)) => match self.gateway.parts.sinks.written().await {
-                Ok(()) => Ok(self.run(id, permit, caller, is_tool).await?),
-                Err(why) => {
-                    self.note(&mut lock(&self.guard).guard, id, permit.call(), &why);
-                    Err(Reply::Refused(format!("not executed: {why}")))
+        loop {
+            let (id, permit) = match self.permit(listed, arguments, caller).await? {
+                Ok(permitted) => permitted,
+                Err(reply) => return Some(Err(reply)),
+            };
+            let why = match self.save(Some(&permit)).await {
+                Ok(()) => match self.gateway.parts.sinks.written().await {
+                    Ok(()) => return Some(Ok(self.run(id, permit, caller, is_tool).await?)),
+                    Err(why) => why,
+                },
+                Err(Unpermitted::Overtaken) => {
+                    let why = "an equal call was permitted meanwhile";
+                    self.note(&mut lock(&self.guard).guard, id, permit.call(), why);
+                    continue;
                 }
-            },
-            Err(reply) => Err(reply),
-        })
+                Err(Unpermitted::Failed(reply)) => {
+                    let why = "the state of this service cannot be used";
+                    self.note(&mut lock(&self.guard).guard, id, permit.call(), why);
+                    return Some(Err(reply));
+                }
+            };
+            self.note(&mut lock(&self.guard).guard, id, permit.call(), &why);
+            return Some(Err(Reply::Refused(format!("not executed: {why}"))));
+        }
     }
 
     /// Decides on a call, and asks where only the user can allow it.
@@ -173,7 +191,11 @@ impl Client {
         caller: &Caller<'_>,
     ) -> Option<Result<(CallId, Permit), Reply>> {
         loop {
-            let decided = self.decide(&mut lock(&self.guard), listed, arguments);
+            let left = match self.redeem(&listed.app, &listed.tool, arguments).await {
+                Ok(left) => left,
+                Err(reply) => return Some(Err(reply)),
+            };
+            let decided = self.decide(&mut lock(&self.guard), listed, arguments, left);
             let (id, question, view) = match decided {
                 Decided::Runs(id, permit) => return Some(Ok((id, permit))),
                 Decided::Refused(why) => return Some(Err(Reply::Refused(why))),
@@ -218,15 +240,22 @@ impl Client {
         }
     }
 
-    fn decide(&self, conversation: &mut Conversation, listed: &Listed, arguments: &str) -> Decided {
+    /// `left` is a permit that another front has left in a store.
+    fn decide(
+        &self,
+        conversation: &mut Conversation,
+        listed: &Listed,
+        arguments: &str,
+        left: Option<(String, Permit)>,
+    ) -> Decided {
         let guard = &mut conversation.guard;
         let refused = |why: &str| Decided::Refused(format!("not executed: {why}"));
         let Listed { app, tool, .. } = listed;
         let gateway = &self.gateway;
         if let Ok(read) = Arguments::parse(arguments, &Label::bottom()) {
             let now = Instant::now();
-            let left = lock(&gateway.permits).redeem(&self.session, app, tool, &read, now);
-            if let Some((name, permit)) = left {
+            let own = || lock(&gateway.permits).redeem(&self.session, app, tool, &read, now);
+            if let Some((name, permit)) = left.or_else(own) {
                 let id = guard.enter(permit.call());
                 conversation.redeemed.insert(id, name);
                 return self.allowed(guard, id, permit, REDEEMED);
@@ -488,10 +517,19 @@ impl Client {
             let mut permits = lock(&self.gateway.permits);
             // What it says may depend on all of the call.
             let said = received.text.clone().restrict(&asked);
-            permits.say(&self.session, said);
-            if let Some(name) = redeemed {
-                let (text, label) = (received.text, received.label.clone());
-                permits.keep(name, Redeemed { text, label });
+            let (text, label) = (received.text, received.label.clone());
+            let redeemed = redeemed.map(|name| (name, Redeemed { text, label }));
+            match self.stored {
+                Some(_) => {
+                    permits.give(&self.session, &said.label());
+                    self.tell(said, redeemed);
+                }
+                None => {
+                    permits.say(&self.session, said);
+                    if let Some((name, result)) = redeemed {
+                        permits.keep(name, result);
+                    }
+                }
             }
         }
         self.gives(&everything);

@@ -428,6 +428,7 @@ mod tests {
             observe: false,
             permits: Arc::new(Mutex::new(Permits::default())),
             told: None,
+            state: None,
         });
         let shared = Shared {
             gateway: gateway.unwrap(),

@@ -11,6 +11,7 @@
 //! | `natives.rs` | resources and prompts |
 //! | `ask.rs` | questions to the user, by the client or an [`Approver`] |
 //! | `rpc.rs`, `stdio.rs`, `http.rs` | messages, and the ways that they come by |
+//! | `stored.rs` | what replicas and the proxy have to know, in a store |
 //! | `stateless.rs` | the version of the protocol without a handshake |
 
 mod ask;
@@ -22,6 +23,7 @@ mod rpc;
 mod search;
 mod stateless;
 mod stdio;
+mod stored;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -41,6 +43,7 @@ pub use self::http::{HttpGateway, HttpSetup, PATH, Routes};
 use self::listing::{AppTools, Listing};
 use self::rpc::{CallParams, Message, ProgressBar};
 use self::stateless::{Era, Reply, VERSIONS};
+use self::stored::{Store, StoredClient};
 use crate::access::Holder;
 use crate::asked::Questions;
 use crate::desk::Approver;
@@ -48,10 +51,12 @@ use crate::egress::Gate;
 pub use crate::parts::GatewayTool;
 use crate::parts::{Parts, Told};
 use crate::proxy::observe;
+use crate::proxy::records::hex;
 use crate::session::AppSetup;
 pub use crate::sink::REDEEMED;
 use crate::sink::{At, Began, TraceContext};
 use crate::spoke::Spoke;
+use crate::state::{StateHandle, StateSetup, seed};
 use crate::trace_file::{Rotation, TraceError, TraceFile};
 
 /// What an app says of its progress that waits for its client.
@@ -94,6 +99,8 @@ pub struct GatewaySetup {
     pub permits: Arc<Mutex<Permits>>,
     /// Who learns the label of everything that a client is given, before it is given.
     pub told: Option<Told>,
+    /// A store that other replicas share, and the proxy of the same tokens.
+    pub state: Option<StateSetup>,
 }
 
 /// An app behind a gateway.
@@ -116,6 +123,7 @@ pub struct Gateway {
     approval_timeout: Duration,
     permits: Arc<Mutex<Permits>>,
     told: Option<Told>,
+    store: Option<Store>,
     listing: Listing,
     /// The list as clients get it.
     list: String,
@@ -134,6 +142,11 @@ impl Gateway {
             setup.approver = Some(Arc::new(observe::Yes));
             setup.asks_client = false;
         }
+        let store = setup.state.map(|StateSetup { store, secret }| Store {
+            state: StateHandle::new(store),
+            secret,
+            seed: seed(),
+        });
         let mut trace = TraceFile::rotating(&setup.traces, &setup.name, Rotation::default())?;
         trace.append(Event::SessionStarted {
             session: setup.name,
@@ -160,6 +173,7 @@ impl Gateway {
             approval_timeout: setup.approval_timeout,
             permits: setup.permits,
             told: setup.told,
+            store,
             list: listing.to_json(),
             listing,
             trace: Mutex::new(trace),
@@ -199,10 +213,18 @@ impl Gateway {
     fn new_client(self: &Arc<Self>, holder: Holder, session: &str, is_shared: bool) -> Arc<Client> {
         let number = self.clients.fetch_add(1, Ordering::Relaxed) + 1;
         // Trust in a text is not offered: it is for a task, and no task is seen here.
-        let monitor = match &self.permissions {
-            Some(permissions) => Monitor::new().with_permissions(Arc::clone(permissions)),
-            None => Monitor::new(),
-        };
+        let mut monitor = Monitor::new();
+        if let Some(permissions) = &self.permissions {
+            monitor = monitor.with_permissions(Arc::clone(permissions));
+        }
+        let (mut session, mut stored) = (session.to_owned(), None);
+        if let Some(store) = &self.store {
+            monitor = monitor.with_seed(store.seed.wrapping_add(number));
+            stored = Some(StoredClient::new(store, holder.digest, monitor.clone()));
+            // All clients of a token have been given what one of them was given.
+            session = hex(&holder.digest);
+            lock(&self.permits).open(&session);
+        }
         let gate = Gate {
             monitor: monitor.clone(),
             policy: Arc::clone(&self.parts.policy),
@@ -220,7 +242,8 @@ impl Gateway {
             name: format!("client-{number}"),
             holder,
             is_shared,
-            session: session.to_owned(),
+            session,
+            stored,
             guard: Mutex::new(Conversation {
                 guard,
                 running: 0,
@@ -314,6 +337,7 @@ pub struct Client {
     /// Whether its requests come without a session, each on a connection of its own. One that breaks off is cancelled.
     is_shared: bool,
     session: String,
+    stored: Option<StoredClient>,
     guard: Mutex<Conversation>,
     gate: Gate,
     events: mpsc::Sender<Event>,
@@ -416,7 +440,7 @@ impl Client {
             ("server/discover", Era::Stateless { .. }) => fixed(self.gateway.discover()),
             ("tools/list", _) => {
                 self.gives(&lock(&self.guard).guard.history.label());
-                fixed(self.gateway.list.clone())
+                self.once_saved(fixed(self.gateway.list.clone())).await
             }
             (method, _) if self.gateway.runs(method) => match message.params() {
                 Ok(params) => return self.called(id, method, &params, era, out).await,
@@ -559,7 +583,8 @@ impl Client {
                     for message in rest.filter_map(|update| bar.pass(update)) {
                         let _ = out.try_send(message);
                     }
-                    let reply = reply?;
+                    let saved = self.once_saved(reply?);
+                    let reply = saved.await;
                     watched.end(reply.outcome());
                     return Some(reply.into_message(id, era));
                 }

@@ -15,7 +15,7 @@ mod models;
 pub(crate) mod observe;
 mod observer;
 mod rebuild;
-mod records;
+pub(crate) mod records;
 mod request;
 mod sessions;
 mod shared;
@@ -83,7 +83,7 @@ use crate::{
     desk::Desk,
     gateway::Routes,
     parts::{Parts, Told},
-    state::{StateHandle, StateSetup},
+    state::{StateHandle, StateSetup, seed},
     trace_file::{TraceError, TraceFile},
 };
 
@@ -294,7 +294,6 @@ impl ProxyRoutes {
             Some(state) => hash(&[b"proxy".as_slice(), &state.secret].concat()),
             None => random_secret,
         };
-        let seed = u64::from_be_bytes(random().map_err(ProxyError::Randomness)?);
         if let Some(trace) = &mut setup.trace {
             trace.append(Event::SessionStarted {
                 session: "proxy".to_owned(),
@@ -305,7 +304,7 @@ impl ProxyRoutes {
         }
         let (desk, beside) = (setup.desk.clone(), setup.beside.take());
         let served = beside.as_ref().map(|routes| routes.router.clone());
-        let (router, shared) = router(setup, served, secret, seed).map_err(ProxyError::Thread)?;
+        let (router, shared) = router(setup, served, secret).map_err(ProxyError::Thread)?;
         Ok(Self {
             router,
             desk,
@@ -377,7 +376,6 @@ fn router(
     setup: ProxySetup,
     beside: Option<Router>,
     secret: Digest,
-    seed: u64,
 ) -> io::Result<(Router, Arc<Shared>)> {
     let patience = setup.desk.as_ref().map(|desk| desk.timeout());
     let patience = patience.unwrap_or(setup.parts.turn_timeout);
@@ -413,7 +411,7 @@ fn router(
             Some(_) => Recogniser::new(setup.recognition).journaling(),
             None => Recogniser::new(setup.recognition),
         },
-        sessions: Sessions::new(seed, setup.state.is_some()),
+        sessions: Sessions::new(seed(), setup.state.is_some()),
         state: setup.state.map(|state| StateHandle::new(state.store)),
         secret,
         observe: setup.observe,

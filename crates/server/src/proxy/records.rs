@@ -252,7 +252,7 @@ fn read_step(step: StoredStep, lattice: &Lattice) -> Result<Step, String> {
     })
 }
 
-pub(super) fn hex(digest: &Place) -> String {
+pub(crate) fn hex(digest: &Place) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

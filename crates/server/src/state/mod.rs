@@ -7,6 +7,7 @@
 mod session;
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -220,6 +221,12 @@ impl Position {
                 .map_or(self.seen, |own| self.seen.max(own));
         }
     }
+}
+
+/// A random number, by which a front tells its sessions from those of other replicas, and of its own past.
+pub(crate) fn seed() -> u64 {
+    // Its keys are the system's random numbers, and others each time.
+    RandomState::new().hash_one("seed")
 }
 
 pub(crate) fn now() -> Time {

@@ -1,0 +1,348 @@
+//! What a gateway keeps in the store: the session of each token, which all clients with the token share, and what its calls
+//! return, which the proxy of the same token has to know.
+
+use std::sync::{Arc, Mutex};
+
+use axum::http::StatusCode;
+use hub::Redeemed;
+use hub::recognise::Learned;
+use hub::state::{SessionDoc, permit_key, read_permit};
+use ifc::state::MonitorState;
+use ifc::{Arguments, Labeled, Lattice, Monitor, Permit};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use store::{Commit, Digest};
+
+use super::stateless::Reply;
+use super::{Client, lock, rpc};
+use crate::api::error::ApiError;
+use crate::proxy::records::Record;
+use crate::state::{Beside, Log, SharedSession, StateHandle, Unwritten, now};
+
+/// The store of a gateway.
+pub(super) struct Store {
+    pub(super) state: StateHandle,
+    pub(super) secret: Digest,
+    /// A random number, by which this process tells its sessions from those of others.
+    pub(super) seed: u64,
+}
+
+/// The client of a token in the store.
+pub(super) struct StoredClient {
+    log: Arc<Log>,
+    key: Digest,
+    session: SharedSession,
+    /// Records that were not written yet.
+    news: Mutex<Vec<String>>,
+}
+
+impl StoredClient {
+    pub(super) fn new(store: &Store, tenant: Digest, monitor: Monitor) -> Self {
+        let own = [b"gateway".as_slice(), &store.secret, &tenant].concat();
+        Self {
+            log: store.state.log(tenant, || None),
+            key: Sha256::digest(own).into(),
+            session: SharedSession::new(monitor),
+            news: Mutex::default(),
+        }
+    }
+}
+
+/// A client has nothing beside its monitor and the label of what it was given, which is in the log.
+struct Nothing;
+
+impl Beside for Nothing {
+    fn document(&self, monitor: MonitorState) -> SessionDoc {
+        SessionDoc {
+            monitor,
+            ..SessionDoc::default()
+        }
+    }
+
+    fn absorb(&self, _: SessionDoc) {}
+}
+
+/// Why a call that was permitted does not run.
+pub(super) enum Unpermitted {
+    /// It has to be decided on again.
+    Overtaken,
+    Failed(Reply),
+}
+
+impl Client {
+    /// Brings what is known of this client up to date. Without a store this has no effect.
+    ///
+    /// # Errors
+    /// The store fails: nothing may be decided on.
+    pub(super) async fn load(&self) -> Result<(), Reply> {
+        let Some((store, own)) = self.stored() else {
+            return Ok(());
+        };
+        let lattice = &self.gateway.parts.lattice;
+        let apply = |text: &str| self.apply(text, lattice);
+        let loaded = store.state.load(&own.log, Some(&own.key), apply).await;
+        let loaded =
+            loaded.and_then(|document| own.session.absorb(document.as_ref(), &Nothing, lattice));
+        loaded.map_err(|error| unavailable(&error))
+    }
+
+    fn apply(&self, text: &str, lattice: &Lattice) -> Result<(), String> {
+        match Record::read(text, lattice)? {
+            Record::Given(label, has_programs) => {
+                lock(&self.gateway.permits).give_all(&self.session, &label, has_programs);
+            }
+            // What the proxy alone has to know.
+            Record::Answer(..) | Record::Words(..) | Record::Learned(_) | Record::Result(..) => {}
+        }
+        Ok(())
+    }
+
+    /// Takes the permit that the proxy has left in the store for this call, with the name of the call.
+    pub(super) async fn redeem(
+        &self,
+        app: &str,
+        tool: &str,
+        arguments: &str,
+    ) -> Result<Option<(String, Permit)>, Reply> {
+        let Some((store, own)) = self.stored() else {
+            return Ok(None);
+        };
+        let Ok(arguments) = Arguments::parse(arguments, &ifc::Label::bottom()) else {
+            return Ok(None);
+        };
+        let key = permit_key(app, tool, &arguments);
+        let key = Sha256::digest(key).into();
+        let left = store.state.redeem(&own.log.tenant, &key).await;
+        let Some(left) = left.map_err(|error| unavailable(&error))? else {
+            return Ok(None);
+        };
+        let permit = read_permit(&left.body, &self.gateway.parts.lattice);
+        // The key says so. A permit for another call permits nothing.
+        let permit = permit.ok().filter(|permit| {
+            let call = permit.call();
+            permit_key(&call.app, &call.tool, &call.arguments) == permit_key(app, tool, &arguments)
+        });
+        Ok(permit.map(|permit| (left.name, permit)))
+    }
+
+    /// What a call returned goes to the proxies of this token.
+    pub(super) fn tell(&self, said: Labeled, redeemed: Option<(String, Redeemed)>) {
+        let Some((_, own)) = self.stored() else {
+            return;
+        };
+        let lattice = &self.gateway.parts.lattice;
+        let learned = Record::Learned(Learned::Text {
+            place: None,
+            text: said,
+            inside: false,
+        });
+        let result = redeemed.map(|(name, result)| Record::Result(name, result));
+        let records = [learned].into_iter().chain(result);
+        lock(&own.news).extend(records.map(|record| record.write(lattice)));
+    }
+
+    /// Writes what is new, and the permit of a call that is about to run.
+    ///
+    /// # Errors
+    /// See [`Unpermitted`].
+    pub(super) async fn save(&self, permit: Option<&Permit>) -> Result<(), Unpermitted> {
+        let Some((store, own)) = self.stored() else {
+            return Ok(());
+        };
+        let lattice = &self.gateway.parts.lattice;
+        let mut commit = Commit::new(now());
+        let given = lock(&self.gateway.permits).news(&self.session);
+        let mut news = News {
+            all: &own.news,
+            taken: std::mem::take(&mut *lock(&own.news)),
+        };
+        commit.records.clone_from(&news.taken);
+        if let Some((label, programs)) = &given {
+            commit
+                .records
+                .push(Record::Given(label.clone(), *programs).write(lattice));
+        }
+        let calls = permit.iter().map(|permit| permit.receipt()).collect();
+        let place = (&store.state, &*own.log);
+        let written = own
+            .session
+            .commit(place, own.key, commit, calls, &Nothing, lattice);
+        match written.await {
+            Ok(()) => {
+                news.taken.clear();
+                if let Some((label, programs)) = given {
+                    lock(&self.gateway.permits).give_all(&self.session, &label, programs);
+                }
+                Ok(())
+            }
+            Err(Unwritten::Overtaken) => Err(Unpermitted::Overtaken),
+            Err(Unwritten::Failed(error)) => Err(Unpermitted::Failed(unavailable(&error))),
+        }
+    }
+
+    /// The reply, once all that it says is known to other replicas; else an error in its place.
+    pub(super) async fn once_saved(&self, reply: Reply) -> Reply {
+        match self.save(None).await {
+            // Without a permit nothing can be overtaken.
+            Ok(()) | Err(Unpermitted::Overtaken) => reply,
+            Err(Unpermitted::Failed(error)) => error,
+        }
+    }
+
+    fn stored(&self) -> Option<(&Store, &StoredClient)> {
+        self.gateway.store.as_ref().zip(self.stored.as_ref())
+    }
+}
+
+/// Records on their way. They wait again unless they were written.
+struct News<'a> {
+    all: &'a Mutex<Vec<String>>,
+    taken: Vec<String>,
+}
+
+impl Drop for News<'_> {
+    fn drop(&mut self) {
+        let mut all = lock(self.all);
+        self.taken.append(&mut all);
+        std::mem::swap(&mut *all, &mut self.taken);
+    }
+}
+
+/// The answer to a request that needs the store.
+fn unavailable(error: &ApiError) -> Reply {
+    let data = json!({ "status": StatusCode::SERVICE_UNAVAILABLE.as_u16(), "retryAfter": 1 });
+    Reply::Error(rpc::REFUSED, error.message().to_owned(), data)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hub::Permits;
+    use hub::state::write_permit;
+    use ifc::{Call, Decision, Dimension, Effect, History, Label, Policy, PolicyError, Rule, Sink};
+    use llm::{Broker, Scripted, text_answer};
+    use store::{LeftPermit, SessionState, Time};
+
+    use super::super::{Gateway, GatewaySetup};
+    use super::*;
+    use crate::StateSetup;
+    use crate::access::Holder;
+    use crate::parts::Parts;
+
+    struct Allows;
+
+    impl Policy for Allows {
+        fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
+            Ok(Rule::asking("any", Effect::Irreversible, Label::top()))
+        }
+
+        fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
+            Labeled::unknown(result)
+        }
+    }
+
+    /// A client of a gateway of its own process, with this token.
+    fn client(store: &Arc<dyn SessionState>, token: u8) -> Arc<Client> {
+        let model = Scripted::new("model", |_| text_answer("hello"));
+        let broker = Arc::new(Broker::new(Arc::new(model), Label::top()));
+        let screener = Arc::new(screen::NaiveTainting);
+        let traces = tempfile::tempdir().unwrap();
+        let lattice = Arc::new(Lattice::four_point());
+        let gateway = Gateway::start(GatewaySetup {
+            name: "gateway".to_owned(),
+            traces: traces.path().to_owned(),
+            parts: Parts::new(broker, Arc::new(Allows), lattice, screener),
+            apps: Vec::new(),
+            prefixed: true,
+            search: None,
+            permissions: None,
+            asks_client: true,
+            approver: None,
+            approval_timeout: Duration::from_secs(1),
+            observe: false,
+            permits: Arc::new(Mutex::new(Permits::default())),
+            told: None,
+            state: Some(StateSetup {
+                store: Arc::clone(store),
+                secret: [1; 32],
+            }),
+        });
+        let holder = Holder {
+            digest: [token; 32],
+            tenant: None,
+        };
+        gateway.unwrap().new_client(holder, "session", true)
+    }
+
+    fn send() -> Call {
+        Call {
+            app: "mail".to_owned(),
+            tool: "send".to_owned(),
+            arguments: Arguments::parse(r#"{"n":1}"#, &Label::bottom()).unwrap(),
+            label: Label::bottom(),
+        }
+    }
+
+    fn decide(client: &Client) -> Option<Permit> {
+        let guard = &lock(&client.guard).guard;
+        match guard.decide(&ifc::Relevance::Everything, send()) {
+            Decision::Allow(permit) => Some(permit),
+            _ => None,
+        }
+    }
+
+    #[tokio::test]
+    async fn replicas_of_a_gateway_share_label_and_ledger_of_a_token() {
+        let store = store::Store::in_memory().unwrap().state();
+        let [one, two, other] = [1, 1, 2].map(|token| client(&store, token));
+        let secret = Lattice::four_point().whole(Dimension::Confidentiality);
+        one.gives(&secret);
+        // Both permit it before either has written.
+        let (first, second) = (decide(&one).unwrap(), decide(&two).unwrap());
+        assert!(one.save(Some(&first)).await.is_ok());
+        let overtaken = two.save(Some(&second)).await;
+        assert!(matches!(overtaken, Err(Unpermitted::Overtaken)));
+        drop((first.spend(), second));
+        assert!(decide(&two).is_none());
+        for (client, label) in [(&two, &secret), (&other, &Label::bottom())] {
+            assert!(client.load().await.is_ok());
+            let given = lock(&client.gateway.permits).given(&client.session);
+            assert_eq!(given, *label);
+        }
+        assert!(decide(&other).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_permit_of_the_proxy_is_redeemed_at_one_replica() {
+        let store = store::Store::in_memory().unwrap().state();
+        let [one, two, other] = [1, 1, 2].map(|token| client(&store, token));
+        let history = History::new(Vec::new());
+        let Decision::Allow(permit) = Monitor::new().decide(&Allows, &history, send()) else {
+            panic!("not allowed")
+        };
+        let mut commit = Commit::new(now());
+        let call = send();
+        let key = permit_key(&call.app, &call.tool, &call.arguments);
+        commit.permits.push(LeftPermit {
+            name: "call_1".to_owned(),
+            key: Sha256::digest(key).into(),
+            body: write_permit(&permit, &Lattice::four_point()),
+            until: Time::from_millis(i64::MAX),
+        });
+        store.commit(&[1; 32], commit).await.unwrap();
+        let redeem = async |client: &Client, arguments: &str| {
+            let redeemed = client.redeem("mail", "send", arguments).await;
+            redeemed
+                .ok()
+                .flatten()
+                .map(|(name, permit)| (name, permit.call() == &call))
+        };
+        assert_eq!(redeem(&other, r#"{"n":1}"#).await, None);
+        assert_eq!(redeem(&two, r#"{"n":2}"#).await, None);
+        // As clients write it anew.
+        let redeemed = redeem(&two, r#"{ "n": 1.0 }"#).await;
+        assert_eq!(redeemed, Some(("call_1".to_owned(), true)));
+        assert_eq!(redeem(&one, r#"{"n":1}"#).await, None);
+    }
+}
