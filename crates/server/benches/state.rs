@@ -41,15 +41,26 @@ fn main() {
     });
     let folder = tempfile::tempdir().unwrap();
     let server = Postgres::start();
-    let client = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let client = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
     let stores: [(&str, Option<Arc<dyn SessionState>>); 3] = [
         ("none", None),
-        ("SQLite", Some(Store::sqlite(folder.path()).unwrap().state())),
-        ("PostgreSQL", server.as_ref().map(|server| {
-            let url = server.database();
-            let connect = Store::postgres(&url, &PoolSettings::default());
-            client.block_on(connect).unwrap().state()
-        })),
+        (
+            "SQLite",
+            Some(Store::sqlite(folder.path()).unwrap().state()),
+        ),
+        (
+            "PostgreSQL",
+            server.as_ref().map(|server| {
+                let url = server.database();
+                let settings = PoolSettings::default();
+                let connect = Store::postgres(&url, &settings);
+                client.block_on(connect).unwrap().state()
+            }),
+        ),
     ];
     println!("store       p50 ms  p99 ms  CPU ms/request  RSS MB at {CONVERSATIONS} conversations");
     for (name, store) in stores {
@@ -58,7 +69,10 @@ fn main() {
         }
         // Threads of its own, whose processor time is that of the proxy.
         let mut threads = Builder::new_multi_thread();
-        let threads = threads.worker_threads(1).thread_name("proxy-bench").enable_all();
+        let threads = threads
+            .worker_threads(1)
+            .thread_name("proxy-bench")
+            .enable_all();
         let proxy = threads.build().unwrap();
         let stage = Arc::new(serve(&proxy, &upstream, store));
         let before = resident();
@@ -85,7 +99,11 @@ fn main() {
             }
         });
         let grown = (resident() - before) as f64 / 1024.0;
-        println!("{name:<10} {:>7.2} {:>7.2} {cpu:>15.3} {grown:>8.0}", at(50), at(99));
+        println!(
+            "{name:<10} {:>7.2} {:>7.2} {cpu:>15.3} {grown:>8.0}",
+            at(50),
+            at(99)
+        );
         proxy.shutdown_background();
     }
 }
@@ -97,7 +115,11 @@ fn serve(proxy: &Runtime, upstream: &Upstream, store: Option<Arc<dyn SessionStat
     let bound = proxy.block_on(Proxy::bind(setup)).unwrap();
     let url = bound.base_url();
     proxy.spawn(bound.serve(std::future::pending()));
-    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .tls_certs_only([])
+        .build()
+        .unwrap();
     Stage { url, client }
 }
 
@@ -114,7 +136,10 @@ async fn converse(stage: &Stage, number: usize) -> [Duration; 2] {
     };
     let mut messages = vec![user(&format!("read {number}"))];
     let (first, answer) = ask(&messages).await;
-    messages.extend([answer.clone(), result(&answer, 0, &format!("{number}: {MAIL}"))]);
+    messages.extend([
+        answer.clone(),
+        result(&answer, 0, &format!("{number}: {MAIL}")),
+    ]);
     let (second, _) = ask(&messages).await;
     [first, second]
 }
@@ -146,7 +171,8 @@ fn processor_time() -> f64 {
         let (name, rest) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
         let of = |at: usize| fields.get(at).and_then(|it| it.parse::<u64>().ok());
-        name.contains("proxy-bench").then(|| of(11).unwrap_or(0) + of(12).unwrap_or(0))
+        name.contains("proxy-bench")
+            .then(|| of(11).unwrap_or(0) + of(12).unwrap_or(0))
     });
     // A tick is 10 ms.
     ticks.sum::<u64>() as f64 * 10.0
@@ -155,6 +181,9 @@ fn processor_time() -> f64 {
 /// Kilobytes of memory.
 fn resident() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS"))
+        .unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }

@@ -43,7 +43,7 @@ impl Default for MemoryLimits {
 
 /// The steps behind one message that a client was sent.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Taken {
+pub(crate) struct Taken {
     pub(super) steps: Vec<Step>,
     /// What was refused on the way; it is not asked about again in this turn.
     pub(super) refused: Vec<Call>,
