@@ -47,18 +47,33 @@ enum Profile {
 }
 
 impl Profile {
-    /// What cargo builds: `sluice-model` takes minutes and a C++ compiler, and nothing else has tests of attention in `sluice`.
-    fn packages(self) -> [&'static str; 3] {
+    /// What cargo builds. `sluice-model` takes minutes and a C++ compiler, and training a minute of matrices; no test of the
+    /// default profile needs them, or attention in `sluice`.
+    fn packages(self) -> &'static [&'static str] {
         match self {
-            Self::Default => ["--workspace", "--exclude", "sluice-model"],
-            Self::Lab => ["--workspace", "--features", "sluice/attention"],
+            Self::Default => &[
+                "--workspace",
+                "--exclude",
+                "sluice-model",
+                "--exclude",
+                "attention",
+            ],
+            Self::Lab => &[
+                "--workspace",
+                "--features",
+                "sluice/attention,sluice-lab/training",
+            ],
         }
     }
 
     /// Builds the programs of the tests and the binaries that these start.
     fn build(self) -> Vec<&'static str> {
         let packages = self.packages();
-        ["test", "--no-run"].into_iter().chain(packages).collect()
+        ["test", "--no-run"]
+            .iter()
+            .chain(packages)
+            .copied()
+            .collect()
     }
 }
 
@@ -168,16 +183,14 @@ pub(crate) fn ci(phases: &mut Phases) -> Result<()> {
     let with_lab = lab_changed();
     // Without the laboratory's tests nothing else needs `sluice-model`, whose C++ takes minutes to build.
     let packages = match with_lab {
-        true => packages::ensure_for_model().map(|()| vec!["--workspace"])?,
-        false => Profile::Default.packages().to_vec(),
+        true => packages::ensure_for_model().map(|()| Profile::Lab.packages())?,
+        false => Profile::Default.packages(),
     };
     let lint = ["--all-targets", "--", "-D", "warnings"];
-    phases.time("lints", || {
-        run(cargo(["clippy"]).args(&packages).args(lint))
-    })?;
+    phases.time("lints", || run(cargo(["clippy"]).args(packages).args(lint)))?;
     phases.time("documentation", || {
         let mut document = cargo(["doc", "--no-deps"]);
-        document.args(&packages).env("RUSTDOCFLAGS", "-D warnings");
+        document.args(packages).env("RUSTDOCFLAGS", "-D warnings");
         run(&mut document)
     })?;
     test(&[], phases)?;

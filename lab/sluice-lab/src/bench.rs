@@ -4,7 +4,9 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use crate::exit::Exit;
-use crate::{agentdojo, proxy, saliency, service, spokes};
+#[cfg(feature = "training")]
+use crate::saliency;
+use crate::{agentdojo, proxy, service, spokes};
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
@@ -17,6 +19,7 @@ enum BenchAction {
     /// AgentDojo: utility, security and cost of every defence.
     Agentdojo(agentdojo::AgentDojo),
     /// Attention saliency: seconds of one step by new tokens, and memory.
+    #[cfg(feature = "training")]
     #[command(after_help = "Example:\n  sluice-lab bench saliency")]
     Saliency(saliency::Saliency),
     /// Latency of the guard proxy beside the direct path, against a mock on loopback.
@@ -35,6 +38,7 @@ enum BenchAction {
 pub(crate) async fn bench(args: Bench) -> Result<Exit> {
     match args.action {
         BenchAction::Agentdojo(args) => agentdojo::agentdojo(args).await,
+        #[cfg(feature = "training")]
         BenchAction::Saliency(args) => saliency::saliency(args).await,
         BenchAction::Proxy(args) => proxy::proxy(args).await,
         BenchAction::Service(args) => service::service(args).await,

@@ -24,9 +24,9 @@ mod progress;
 mod proxy;
 #[cfg(feature = "bench")]
 mod quantile;
-#[cfg(feature = "bench")]
+#[cfg(feature = "training")]
 mod saliency;
-#[cfg(feature = "bench")]
+#[cfg(feature = "training")]
 mod screener;
 #[cfg(feature = "bench")]
 mod served;
@@ -83,7 +83,7 @@ enum Command {
     #[cfg(feature = "bench")]
     Bench(bench::Bench),
     /// Train and evaluate the attention screener.
-    #[cfg(feature = "bench")]
+    #[cfg(feature = "training")]
     Screener(screener::Screener),
 }
 
@@ -108,7 +108,7 @@ fn main() -> ExitCode {
             Command::Leakage(args) => leakage::leakage(args).await,
             #[cfg(feature = "bench")]
             Command::Bench(args) => bench::bench(args).await,
-            #[cfg(feature = "bench")]
+            #[cfg(feature = "training")]
             Command::Screener(args) => screener::screener(args).await,
         }
     });
