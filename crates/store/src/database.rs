@@ -100,6 +100,11 @@ impl Database {
         })
     }
 
+    /// The folder of the file.
+    pub(crate) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
+    }
+
     /// Runs `work` on a thread that may wait. It goes on if the future is dropped.
     pub(crate) async fn in_background<T, E>(
         self: &Arc<Self>,

@@ -9,6 +9,7 @@
 //! Nothing here decides: the hub asks, and the monitor decides. A label that cannot be read is ⊤, and a
 //! permission that cannot be read allows nothing.
 
+mod archive;
 mod audit;
 mod database;
 mod desk;
@@ -23,6 +24,7 @@ mod state;
 mod store;
 mod time;
 
+pub use archive::ArchiveError;
 pub use audit::{AUDIT_PAGE, AuditBatch, AuditChain, AuditEntry, AuditError, AuditLog, AuditPlace};
 pub use database::{DatabaseError, DatabaseFault};
 pub use desk::{

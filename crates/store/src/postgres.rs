@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Connection, PgPool};
+use sqlx::{Connection, PgPool, PgTransaction};
 
 use crate::StateError;
 
@@ -103,6 +103,26 @@ impl Postgres {
         migrate(&pool).await?;
         let failed = Mutex::new(None);
         Ok(Self { pool, failed })
+    }
+
+    /// A transaction without a deadline, begun by these statements, for work that takes long.
+    pub(crate) async fn begin(
+        &self,
+        statements: &'static str,
+    ) -> Result<PgTransaction<'static>, StateError> {
+        let begun = self.pool.begin_with(statements).await;
+        begun.map_err(|error| fault(&error))
+    }
+
+    /// The database, without the password.
+    pub(crate) fn place(&self) -> String {
+        let options = self.pool.connect_options();
+        let (host, port) = (options.get_host(), options.get_port());
+        let name = options.get_database().unwrap_or(options.get_username());
+        match options.get_socket() {
+            Some(socket) => format!("postgres:{name} at {}", socket.display()),
+            None => format!("postgres://{host}:{port}/{name}"),
+        }
     }
 
     /// Runs `work` until it is done, within the deadline. It runs again if PostgreSQL rolled it back for another transaction,

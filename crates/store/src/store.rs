@@ -1,25 +1,29 @@
 //! All that a service keeps, in one place: SQLite files in a folder, or a PostgreSQL database.
 
+use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::archive::{self, ArchiveError, Files, Reader, Writer};
 use crate::audit::{self, AuditLog, PostgresAudit, SqliteAudit};
 use crate::database::{Database, Schema};
+use crate::desk::{self, Desk};
 use crate::postgres::{PoolSettings, Postgres};
 use crate::state::{PostgresState, SessionState, SqliteState};
-use crate::{DatabaseError, Desk, StateError};
+use crate::{DatabaseError, StateError};
 
-/// The file of the state. Questions and tokens have one of their own beside it, which other commands use too.
-const FILE: &str = "state.db";
+/// The file of the state.
+const STATE: &str = "state.db";
+/// Questions and tokens, which other commands use too.
 const DESK: &str = "desk.db";
 /// The file of the audit log: its commits wait for those of no other file, and other commands write it too.
 const AUDIT: &str = "audit.db";
 
-/// The tables of [`FILE`]. A later version upgrades the one before.
+/// The tables of [`STATE`]. A later version upgrades the one before.
 const SCHEMA: Schema = Schema {
     application: 0x534c_5353,
     version: 1,
-    create: concat!(include_str!("../migrations/sqlite/1_state.sql")),
+    create: include_str!("../migrations/sqlite/1_state.sql"),
     upgrade: "",
 };
 
@@ -30,11 +34,7 @@ pub struct Store(Backend);
 /// Where it is.
 #[derive(Debug, Clone)]
 enum Backend {
-    Sqlite {
-        state: Arc<Database>,
-        audit: Arc<Database>,
-        desk: Arc<Desk>,
-    },
+    Sqlite(Files),
     Postgres(Arc<Postgres>),
 }
 
@@ -44,18 +44,22 @@ impl Store {
     /// # Errors
     /// Other users could read or change a file, or it is not one of this version.
     pub fn sqlite(folder: &Path) -> Result<Self, DatabaseError> {
-        let state = Arc::new(Database::open(&folder.join(FILE), &SCHEMA)?);
-        let audit = Arc::new(Database::open(&folder.join(AUDIT), &audit::SCHEMA)?);
-        let desk = Arc::new(Desk::file(&folder.join(DESK))?);
-        Ok(Self(Backend::Sqlite { state, audit, desk }))
+        Self::files(|name, schema| Database::open(&folder.join(name), schema))
     }
 
     /// A store of this process alone, which ends with it.
     pub fn in_memory() -> Result<Self, DatabaseError> {
-        let state = Arc::new(Database::in_memory(&SCHEMA)?);
-        let audit = Arc::new(Database::in_memory(&audit::SCHEMA)?);
-        let desk = Arc::new(Desk::of_process()?);
-        Ok(Self(Backend::Sqlite { state, audit, desk }))
+        Self::files(|_, schema| Database::in_memory(schema))
+    }
+
+    fn files(
+        open: impl Fn(&str, &Schema) -> Result<Database, DatabaseError>,
+    ) -> Result<Self, DatabaseError> {
+        Ok(Self(Backend::Sqlite(Files {
+            state: Arc::new(open(STATE, &SCHEMA)?),
+            desk: Arc::new(open(DESK, &desk::SCHEMA)?),
+            audit: Arc::new(open(AUDIT, &audit::SCHEMA)?),
+        })))
     }
 
     /// Connects to PostgreSQL, and makes or upgrades the tables.
@@ -70,24 +74,89 @@ impl Store {
     /// Sessions, permits and counters.
     pub fn state(&self) -> Arc<dyn SessionState> {
         match &self.0 {
-            Backend::Sqlite { state, .. } => Arc::new(SqliteState(Arc::clone(state))),
+            Backend::Sqlite(files) => Arc::new(SqliteState(Arc::clone(&files.state))),
             Backend::Postgres(postgres) => Arc::new(PostgresState(Arc::clone(postgres))),
-        }
-    }
-
-    /// The audit log.
-    pub fn audit(&self) -> Arc<dyn AuditLog> {
-        match &self.0 {
-            Backend::Sqlite { audit, .. } => Arc::new(SqliteAudit(Arc::clone(audit))),
-            Backend::Postgres(postgres) => Arc::new(PostgresAudit(Arc::clone(postgres))),
         }
     }
 
     /// Questions and tokens.
     pub fn desk(&self) -> Arc<Desk> {
+        Arc::new(match &self.0 {
+            Backend::Sqlite(files) => Desk::sqlite(Arc::clone(&files.desk)),
+            Backend::Postgres(postgres) => Desk::postgres(Arc::clone(postgres)),
+        })
+    }
+
+    /// The audit log.
+    pub fn audit(&self) -> Arc<dyn AuditLog> {
         match &self.0 {
-            Backend::Sqlite { desk, .. } => Arc::clone(desk),
-            Backend::Postgres(postgres) => Arc::new(Desk::postgres(Arc::clone(postgres))),
+            Backend::Sqlite(files) => Arc::new(SqliteAudit(Arc::clone(&files.audit))),
+            Backend::Postgres(postgres) => Arc::new(PostgresAudit(Arc::clone(postgres))),
         }
     }
+
+    /// Writes all that the store has as lines of JSON, while others use it. Returns the number of rows.
+    ///
+    /// It has texts of conversations. The secret of the deployment, by which conversations are found, is not in it.
+    ///
+    /// # Errors
+    /// The store or the writer fails.
+    pub async fn export(&self, to: Box<dyn Write + Send>) -> Result<u64, ArchiveError> {
+        let mut to = Writer::new(to)?;
+        match &self.0 {
+            Backend::Sqlite(files) => {
+                let files = files.clone();
+                in_background(move || files.export(&mut to).and_then(|()| Ok(to.end()?))).await
+            }
+            Backend::Postgres(postgres) => {
+                archive::export_postgres(postgres, &mut to).await?;
+                Ok(to.end()?)
+            }
+        }
+    }
+
+    /// Reads what [`Store::export`] has written, of either kind of store: all of it, or nothing. Returns the number of rows.
+    ///
+    /// # Errors
+    /// The store has rows, or the lines are incomplete or changed.
+    pub async fn import(&self, from: Box<dyn BufRead + Send>) -> Result<u64, ArchiveError> {
+        let mut from = Reader::new(from)?;
+        match &self.0 {
+            Backend::Sqlite(files) => {
+                let files = files.clone();
+                in_background(move || files.import(&mut from)).await
+            }
+            Backend::Postgres(postgres) => archive::import_postgres(postgres, &mut from).await,
+        }
+    }
+
+    /// How many rows each table has.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn counts(&self) -> Result<Vec<(&'static str, u64)>, ArchiveError> {
+        match &self.0 {
+            Backend::Sqlite(files) => {
+                let files = files.clone();
+                in_background(move || files.counts()).await
+            }
+            Backend::Postgres(postgres) => archive::postgres_counts(postgres).await,
+        }
+    }
+
+    /// Where the store is: a folder, or the address of a database without its password.
+    pub fn place(&self) -> String {
+        match &self.0 {
+            Backend::Sqlite(files) => files.state.folder().display().to_string(),
+            Backend::Postgres(postgres) => postgres.place(),
+        }
+    }
+}
+
+/// Runs `work` on a thread that may wait for the disk.
+async fn in_background<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ArchiveError> + Send + 'static,
+) -> Result<T, ArchiveError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(std::io::Error::other(error).into()))
 }

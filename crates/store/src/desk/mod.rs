@@ -17,13 +17,14 @@ use error::{FEWEST_DIGITS, MOST_BYTES, MOST_TOKENS, MOST_WAITING, MOST_WAITING_B
 use rows::{NewRow, Rows, json};
 
 use crate::database::Database;
-use crate::{DatabaseError, Name, QuestionId, Time};
+use crate::{Name, QuestionId, Time};
 
 pub use error::DeskError;
 pub use questions::{
     Answerer, Asked, KeptAnswer, KeptQuestion, NewQuestion, QuestionHead, QuestionKey, Questions,
     Taken,
 };
+pub(crate) use sqlite::SCHEMA;
 pub use tokens::{KeptToken, NewToken, Role};
 
 /// How often the use of a token is recorded, in milliseconds: a page that looks each second must not write each second.
@@ -45,7 +46,8 @@ impl Desk {
     /// # Errors
     /// Other users could read or change the file, or it is not a file of this version.
     pub fn open(path: &Path) -> Result<Self, DeskError> {
-        Ok(Self::file(path)?)
+        let file = Database::open(path, &SCHEMA)?;
+        Ok(Self::sqlite(Arc::new(file)))
     }
 
     /// A desk of this process alone: where there is no folder for the file.
@@ -53,19 +55,12 @@ impl Desk {
     /// # Errors
     /// SQLite fails.
     pub fn in_memory() -> Result<Self, DeskError> {
-        Ok(Self::of_process()?)
+        let file = Database::in_memory(&SCHEMA)?;
+        Ok(Self::sqlite(Arc::new(file)))
     }
 
-    pub(crate) fn file(path: &Path) -> Result<Self, DatabaseError> {
-        Database::open(path, &sqlite::SCHEMA).map(Self::of)
-    }
-
-    pub(crate) fn of_process() -> Result<Self, DatabaseError> {
-        Database::in_memory(&sqlite::SCHEMA).map(Self::of)
-    }
-
-    fn of(database: Database) -> Self {
-        let rows = Arc::new(sqlite::Sqlite(Arc::new(database)));
+    pub(crate) fn sqlite(file: Arc<Database>) -> Self {
+        let rows = Arc::new(sqlite::Sqlite(file));
         Self { rows }
     }
 

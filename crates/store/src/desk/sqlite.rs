@@ -14,7 +14,7 @@ use crate::{QuestionId, Time};
 
 /// `alive` is when a process that asks last said so; `used`, when the answer was taken. What is long comes last, so that the
 /// rest is read without it. `change` has one row, which is the version of the questions.
-pub(super) const SCHEMA: Schema = Schema {
+pub(crate) const SCHEMA: Schema = Schema {
     application: 0x534c_4453,
     version: 2,
     create: "

@@ -96,7 +96,7 @@ fn at(ms: i64) -> Time {
     Time::from_millis(1_000_000 + ms)
 }
 
-fn question(app: &str) -> NewQuestion {
+pub(crate) fn question(app: &str) -> NewQuestion {
     NewQuestion {
         front: "proxy".to_owned(),
         session: "s".to_owned(),

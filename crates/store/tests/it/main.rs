@@ -6,6 +6,7 @@
     reason = "tests fail by panicking"
 )]
 
+mod archive;
 mod crash;
 mod desk;
 mod entries;
