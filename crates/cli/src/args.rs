@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     about, app, approve, chat, desk, doctor, gateway, guard, init, memory, model, permissions,
-    policy, proxy, run, secret, serve, token, trace, trust, undo, wrap,
+    policy, proxy, run, secret, serve, state, token, trace, trust, undo, wrap,
 };
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (also an untrusted configuration), 2 wrong usage, 3 refused by the policy or you, 130 interrupted, 143 terminated.";
@@ -76,6 +76,11 @@ pub(crate) enum Command {
         after_help = "Example:\n  sluice token new ada --apps mail --for 30d\n  sluice token list\n  sluice token revoke ada"
     )]
     Token(token::Token),
+    /// Back up and move what a service keeps, look at it, and remove what is old.
+    #[command(
+        after_help = "Example:\n  sluice state export backup.jsonl\n  sluice state import backup.jsonl --url postgres://sluice@db/sluice\n  sluice state status"
+    )]
+    State(state::State),
     /// List and revoke what you allowed with "always".
     #[command(
         after_help = "Example:\n  sluice permissions list\n  sluice permissions revoke 1f0c9e…"

@@ -86,6 +86,7 @@ fn main() -> ExitCode {
             Command::Doctor(doctor) => commands::doctor::doctor(&doctor).await,
             Command::Trust(trust) => commands::trust::trust(&trust),
             Command::Approve(approve) => commands::approve::approve(&approve).await,
+            Command::State(state) => commands::state::state(state).await,
             Command::Token(token) => commands::token::token(&token).await,
             Command::Permissions(args) => commands::permissions::permissions(&args),
             Command::Memory(memory) => commands::memory::memory(&memory),

@@ -17,6 +17,7 @@ pub(crate) mod proxy;
 pub(crate) mod run;
 pub(crate) mod secret;
 pub(crate) mod serve;
+pub(crate) mod state;
 pub(crate) mod token;
 pub(crate) mod trace;
 pub(crate) mod trust;

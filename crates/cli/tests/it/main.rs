@@ -23,6 +23,7 @@ mod proxy;
 mod remote;
 mod serve;
 mod starts;
+mod state;
 mod terminal;
 mod trust;
 mod tutorial;

@@ -1,0 +1,222 @@
+//! `sluice state`: back up and move what a service keeps, look at it, and remove what is old.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use config::Config;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Map, Value, json};
+use store::{PoolSettings, Store, Time};
+use tempfile::NamedTempFile;
+
+use crate::deployment;
+use crate::exit::Exit;
+use crate::json_lines::{print_json, show};
+use crate::permissions::now;
+use crate::place::ConfigFile;
+use crate::terminal::say;
+
+/// Progress is shown from then on.
+const QUIET: Duration = Duration::from_secs(2);
+const DAY_MS: i64 = 24 * 3600 * 1000;
+
+#[derive(Debug, Args)]
+pub(crate) struct State {
+    #[command(subcommand)]
+    action: Action,
+    #[command(flatten)]
+    file: ConfigFile,
+    /// Use this store: postgres://USER@HOST/DATABASE, or sqlite:FOLDER. The password is read from $PGPASSWORD or ~/.pgpass
+    /// [default: `[state]` of the configuration].
+    #[arg(long, value_name = "URL", global = true)]
+    url: Option<String>,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Write all of it to a file, while the service runs: conversations, questions, tokens and the audit log.
+    #[command(
+        after_help = "Example:\n  sluice state export backup.jsonl\n  sluice state export - | sluice state import - --url postgres://sluice@db/sluice\n\n\
+                      The file has texts of conversations and is readable by its owner only. The secret of the deployment, by which\n\
+                      conversations are found again, is not in it."
+    )]
+    Export {
+        /// The file; `-` is standard output.
+        file: PathBuf,
+    },
+    /// Read such a file into a store that has nothing yet: all of it, or nothing.
+    #[command(
+        after_help = "Example:\n  sluice state import backup.jsonl\n  sluice state import backup.jsonl --url sqlite:/var/lib/sluice"
+    )]
+    Import {
+        /// The file; `-` is standard input.
+        file: PathBuf,
+    },
+    /// Show where it is, whether it can be used, and how many rows each table has.
+    #[command(after_help = "Example:\n  sluice state status --json")]
+    Status,
+    /// Remove what was not used for some days. A service does so by itself.
+    #[command(after_help = "Example:\n  sluice state prune --days 30")]
+    Prune {
+        /// Keep what was used in the last COUNT days [default: keep_days of `[state]`].
+        #[arg(long, value_name = "COUNT")]
+        days: Option<u32>,
+    },
+}
+
+pub(crate) async fn state(args: State) -> Result<Exit> {
+    let config = args.file.open(args.json)?;
+    let store = open(args.url.as_deref(), &config).await?;
+    let done = match &args.action {
+        Action::Export { file } => export(&store, file).await?,
+        Action::Import { file } => import(&store, file).await?,
+        Action::Status => return status(&store, args.json).await,
+        Action::Prune { days } => {
+            let days = i64::from(days.unwrap_or(config.state.keep_days));
+            let before = now().millis().saturating_sub(days.saturating_mul(DAY_MS));
+            let pruned = store.state().prune(Time::from_millis(before)).await?;
+            Done("removed", pruned)
+        }
+    };
+    let Done(what, rows) = done;
+    match args.json {
+        // Standard output may be the export.
+        true if matches!(&args.action, Action::Export { file } if is_standard(file)) => {}
+        true => print_json(&json!({ what: rows }))?,
+        false => say(&format!("{what} {rows} rows\n")),
+    }
+    Ok(Exit::Done)
+}
+
+/// What was done to how many rows.
+struct Done(&'static str, u64);
+
+async fn open(url: Option<&str>, config: &Config) -> Result<Store> {
+    match url {
+        None => deployment::store(config).await,
+        Some(url) => match url.strip_prefix("sqlite:") {
+            Some(folder) => Ok(Store::sqlite(Path::new(folder))?),
+            None => Ok(Store::postgres(url, &PoolSettings::default()).await?),
+        },
+    }
+}
+
+async fn export(store: &Store, file: &Path) -> Result<Done> {
+    if is_standard(file) {
+        if io::stdout().is_terminal() {
+            bail!("an export is for a file or a pipe; name a file");
+        }
+        let output = BufWriter::new(Watched::new(io::stdout()));
+        return Ok(Done("exported", store.export(Box::new(output)).await?));
+    }
+    let folder = file.parent().filter(|it| !it.as_os_str().is_empty());
+    // Its mode is 0600. It takes its name when it is complete, so a backup is never half of one.
+    let made = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
+    let made = made.with_context(|| format!("{} cannot be written", file.display()))?;
+    let output = BufWriter::new(Watched::new(made.as_file().try_clone()?));
+    let rows = store.export(Box::new(output)).await?;
+    made.as_file().sync_all()?;
+    let kept = made.persist(file).map_err(|error| error.error);
+    kept.with_context(|| format!("{} cannot be written", file.display()))?;
+    Ok(Done("exported", rows))
+}
+
+async fn import(store: &Store, file: &Path) -> Result<Done> {
+    let rows = match is_standard(file) {
+        true => {
+            let input = BufReader::new(Watched::new(io::stdin()));
+            store.import(Box::new(input)).await?
+        }
+        false => {
+            let opened = File::open(file);
+            let opened = opened.with_context(|| format!("{} cannot be read", file.display()))?;
+            let input = BufReader::new(Watched::new(opened));
+            store.import(Box::new(input)).await?
+        }
+    };
+    Ok(Done("imported", rows))
+}
+
+async fn status(store: &Store, json: bool) -> Result<Exit> {
+    let (usable, counts) = (store.state().ping().await, store.counts().await?);
+    let why = usable.err().map(|error| error.to_string());
+    let rows = counts
+        .iter()
+        .map(|(table, rows)| ((*table).to_owned(), Value::from(*rows)));
+    let value = json!({
+        "place": store.place(), "usable": why.is_none(), "error": why, "rows": rows.collect::<Map<_, _>>(),
+    });
+    let state = why.as_deref().unwrap_or("it can be used");
+    let mut text = format!("{}: {state}", store.place());
+    for (table, rows) in &counts {
+        text += &format!("\n{table:<12} {rows:>10} rows");
+    }
+    show(json, &value, &text)?;
+    Ok(match why {
+        None => Exit::Done,
+        Some(_) => Exit::Failed,
+    })
+}
+
+fn is_standard(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
+/// Bytes that go through, with a line of progress for a person who waits.
+struct Watched<T> {
+    inner: T,
+    begin: Instant,
+    bar: ProgressBar,
+}
+
+impl<T> Watched<T> {
+    fn new(inner: T) -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {bytes} {bytes_per_sec}") {
+            bar.set_style(style);
+        }
+        let begin = Instant::now();
+        Self { inner, begin, bar }
+    }
+
+    fn pass(&self, bytes: usize) {
+        self.bar.inc(bytes as u64);
+        let is_long = self.bar.is_hidden() && self.begin.elapsed() > QUIET;
+        if is_long && io::stderr().is_terminal() {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+}
+
+impl<T: Write> Write for Watched<T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.pass(written);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<T: Read> Read for Watched<T> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(bytes)?;
+        self.pass(read);
+        Ok(read)
+    }
+}
+
+impl<T> Drop for Watched<T> {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
