@@ -112,12 +112,18 @@ const DIGEST: usize = 8;
 
 /// The file of a configuration. Each has its own, since apps of two configurations may have the same names.
 fn file(config: &Config) -> Result<PathBuf> {
-    // Without a file the configuration is the built-in one.
-    let own = config.files.first().filter(|file| file.is_absolute());
-    let name = own.map(|file| {
+    let folder = paths::state()?.join("memory");
+    let named = |file: &PathBuf| {
         let digest = Sha256::digest(file.as_os_str().as_encoded_bytes());
-        hex(digest.iter().take(DIGEST))
-    });
-    let name = name.as_deref().unwrap_or("built-in");
-    Ok(paths::state()?.join(format!("memory/{name}.sqlite")))
+        folder.join(format!("{}.sqlite", hex(digest.iter().take(DIGEST))))
+    };
+    // Earlier versions named it by the first of all files.
+    let all = std::iter::once(&config.root).chain(&config.files);
+    let mut all = all.filter(|file| file.is_absolute()).map(named).peekable();
+    let own = all.peek().cloned();
+    let kept = all.find(|file| file.exists());
+    // Without a file the configuration is the built-in one.
+    Ok(kept
+        .or(own)
+        .unwrap_or_else(|| folder.join("built-in.sqlite")))
 }

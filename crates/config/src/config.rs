@@ -64,6 +64,8 @@ pub struct Config {
     pub user_name: Option<Arc<str>>,
     /// The parts of the user's messages that the user did not write.
     pub user: UserLabels,
+    /// The file that names all others.
+    pub root: PathBuf,
     /// The files of the configuration.
     pub files: BTreeSet<PathBuf>,
     /// Remarks about keys of an `mcpServers` file that have no meaning here, one line each.

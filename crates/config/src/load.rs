@@ -159,6 +159,7 @@ pub(crate) fn load(path: &Path, sink: &Sink, read: ReadFile<'_>) -> Option<Confi
     let mut config = loader.config(path)?;
     // No app may write one of these.
     config.files = files.take();
+    path.clone_into(&mut config.root);
     // Last, when all files of the configuration are known.
     for error in config.check_mounts(&[]).err().into_iter().flatten() {
         sink.line(&error.place, &error.message, &error.help);
@@ -264,6 +265,7 @@ impl Loader<'_> {
             tenants,
             user_name,
             user,
+            root: PathBuf::new(),
             files: BTreeSet::new(),
             notes: servers.notes,
             warnings: Vec::new(),
@@ -299,6 +301,7 @@ impl Loader<'_> {
             tenants: BTreeMap::new(),
             user_name: None,
             user: UserLabels::default(),
+            root: PathBuf::new(),
             files: BTreeSet::new(),
             notes: found.notes,
             warnings: Vec::new(),
