@@ -15,15 +15,15 @@ use policy::Place;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use store::{Desk, KeptToken, NewToken, PoolSettings, Role, Store, Time};
+use store::{Desk, KeptToken, NewToken, Role, Time};
 
-use crate::configuration;
 use crate::exit::Exit;
 use crate::json_lines::{print_json, show};
 use crate::paths;
 use crate::permissions::now;
 use crate::terminal::{print, say};
 use crate::words::minute;
+use crate::{configuration, deployment};
 
 #[derive(Debug, Args)]
 pub(crate) struct Token {
@@ -149,15 +149,8 @@ pub(crate) async fn open(file: Option<&Path>) -> Result<Arc<Desk>> {
     let is_named = file.is_some() || env::var_os("SLUICE_CONFIG").is_some_and(|it| !it.is_empty());
     if is_named {
         let config = configuration::open(file, false)?;
-        let state = &config.state;
-        let url = state.url_env.as_ref().map(|name| {
-            let missing = || format!("the variable {name} of [state] url_env is not set");
-            env::var(name).with_context(missing)
-        });
-        if let Some(url) = url.transpose()?.or_else(|| state.url.clone()) {
-            let store = Store::postgres(&url, &PoolSettings::default()).await;
-            let store = store.context("the database of [state] cannot be used")?;
-            return Ok(store.desk());
+        if deployment::database(&config.state)?.is_some() {
+            return Ok(deployment::store(&config).await?.desk());
         }
     }
     let desk = Desk::open(&paths::desk()?).context("the questions and tokens cannot be read")?;

@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use hub::question::{Shown, ShownArgument, ShownChoice};
 use serde_json::Value;
-use store::{Desk, KeptAnswer, NewQuestion, QuestionId, Time};
-use test_support::wait;
+use store::{Desk, KeptAnswer, NewQuestion, PoolSettings, QuestionId, Store, Time};
+use test_support::{Postgres, wait};
 
 use crate::home::Home;
 use crate::terminal::at_terminal;
@@ -357,4 +357,81 @@ fn a_policy_without_its_approvers_is_warned_about() {
         kinds.collect::<Vec<_>>().contains(&"warning".to_owned()),
         "{json}"
     );
+}
+
+/// Each command is another process, as one on another machine is.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_questions_and_tokens_of_a_service_are_in_its_database() {
+    let Some(server) = Postgres::fast() else {
+        return;
+    };
+    let (home, url) = (Home::new(), server.database());
+    let file = home.path("service.toml");
+    fs::write(&file, "[state]\nurl_env = \"DATABASE\"\n").unwrap();
+    let sluice = |arguments: &[&str]| {
+        let mut command = home.sluice(arguments);
+        command.env("DATABASE", &url).env("SLUICE_CONFIG", &file);
+        command
+    };
+    let run = |arguments: &[&str]| crate::home::said(&sluice(arguments).output().unwrap());
+    let store = Store::postgres(&url, &PoolSettings::default()).await;
+    let desk = store.unwrap().desk();
+    let new = NewQuestion {
+        tenant: Some("team-a".to_owned()),
+        key: Some([7; 32]),
+        ..question("mail", "write", "hello")
+    };
+    let id = desk.ask(&new, now()).await.unwrap().id;
+    // Not on the desk of this user.
+    assert_eq!(home.run(&["approve", "list"]).1, "");
+    let (code, list, why) = run(&["approve", "list"]);
+    assert!(code == 0 && list.contains("mail.act"), "{list}{why}");
+    let made = |arguments: &[&str]| {
+        let (code, shown) = at_terminal(&sluice(arguments), &[], |_| {});
+        assert_eq!(code, 0, "{shown}");
+        shown.lines().last().unwrap().trim().to_owned()
+    };
+    let other = made(&["token", "new", "bob", "--tenant", "team-b"]);
+    let ada = made(&[
+        "token",
+        "new",
+        "ada",
+        "--tenant",
+        "team-a",
+        "--expires",
+        "1h",
+    ]);
+    // A token of an agent needs no terminal: it answers nothing.
+    let agent = [
+        "token", "new", "builder", "--role", "agent", "--tenant", "team-a", "--json",
+    ];
+    let (code, agent, why) = run(&agent);
+    assert_eq!(code, 0, "{why}");
+    let agent: Value = serde_json::from_str(&agent).unwrap();
+    assert_eq!(agent["role"], "agent");
+    let (_, tokens, _) = run(&["token", "list"]);
+    assert!(
+        tokens.contains("builder              agent of team-a  since"),
+        "{tokens}"
+    );
+    let yes = || sluice(&["approve", "yes", &id.to_string()]);
+    assert_eq!(with(yes(), &other).0, 1);
+    let (code, _, why) = with(yes(), agent["token"].as_str().unwrap());
+    assert!(code == 1 && why.contains("sees no questions"), "{why}");
+    assert_eq!(with(yes(), &ada).0, 0);
+    let kept = desk.read(&[id]).await.unwrap().all.remove(0);
+    assert_eq!(
+        kept.answer.unwrap().to_string(),
+        "once, by ada from approve"
+    );
+    assert_eq!(run(&["token", "revoke", "ada"]).0, 0);
+    assert_eq!(with(sluice(&["approve", "list"]), &ada).0, 1);
+    for wrong in [
+        &["--role", "admin", "--tenant", "team-a"][..],
+        &["--role", "agent", "--apps", "mail"],
+        &["--tenant", "team a"],
+    ] {
+        let all = [&["token", "new", "eve"], wrong].concat();
+        assert_eq!(at_terminal(&sluice(&all), &[], |_| {}).0, 1, "{wrong:?}");
+    }
 }

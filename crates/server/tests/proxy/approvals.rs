@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use crate::stage::{Always, Stage, Watcher, body, result, serve, setup, untrusted, user};
 use test_support::{ModelReply, Upstream, calls, newest, says};
 
-fn script(body: &Value) -> ModelReply {
+pub(crate) fn script(body: &Value) -> ModelReply {
     match newest(body) {
         "go" | "once more" => calls(&[("inbox", "{}")]),
         "mail" => calls(&[("post", r#"{"to":"bob"}"#)]),
@@ -453,7 +453,7 @@ impl State {
     }
 }
 
-fn now() -> store::Time {
+pub(crate) fn now() -> store::Time {
     std::time::SystemTime::now().into()
 }
 
@@ -720,7 +720,7 @@ async fn a_front_leaves_room_at_the_desk_to_the_others() {
 }
 
 /// A question about a call of one app, with which one of another app waits.
-fn view() -> hub::question::QuestionView {
+pub(crate) fn view() -> hub::question::QuestionView {
     let label = untrusted();
     let call = |app: &str| Call {
         app: app.to_owned(),

@@ -24,6 +24,7 @@ mod page;
 mod permits;
 mod refined;
 mod refused;
+mod replicas;
 mod stage;
 mod telemetry;
 mod washing;

@@ -96,7 +96,8 @@ impl Sqlite {
     ) -> Result<T, DeskError> {
         let (done, removed) = self.write(work).await?;
         if removed {
-            self.run(|database| Ok(drop(database.checkpoint()))).await?;
+            let emptied = self.run(|database| Ok(database.checkpoint())).await?;
+            drop(emptied);
         }
         Ok(done)
     }
