@@ -254,8 +254,11 @@ impl Client {
         let gateway = &self.gateway;
         if let Ok(read) = Arguments::parse(arguments, &Label::bottom()) {
             let now = Instant::now();
-            let own = || lock(&gateway.permits).redeem(&self.session, app, tool, &read, now);
-            if let Some((name, permit)) = left.or_else(own) {
+            let left = match self.stored {
+                Some(_) => left,
+                None => lock(&gateway.permits).redeem(&self.session, app, tool, &read, now),
+            };
+            if let Some((name, permit)) = left {
                 let id = guard.enter(permit.call());
                 conversation.redeemed.insert(id, name);
                 return self.allowed(guard, id, permit, REDEEMED);

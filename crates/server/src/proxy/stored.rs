@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use hub::recognise::{KnownTexts, Learned};
 use hub::state::{permit_key, write_permit};
 use ifc::{Label, Labeled, Permit};
@@ -92,6 +91,22 @@ pub(super) struct Release {
     pub(super) permit: Permit,
     /// The gateway that it is made at, if it is not the client's own.
     pub(super) at_gateway: bool,
+}
+
+/// Permits on their way to the store. Where nothing is known of that, those for the gateway count as left there.
+pub(super) struct Leaving(pub(super) Vec<Release>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        for Release {
+            permit, at_gateway, ..
+        } in self.0.drain(..)
+        {
+            if at_gateway {
+                permit.leave();
+            }
+        }
+    }
 }
 
 /// News of texts, which go back to the journal unless they were written.
@@ -191,7 +206,7 @@ impl Shared {
     /// Writes an answer and what its session is now. Only then its calls may leave.
     ///
     /// # Errors
-    /// The store fails, or another replica has permitted an equal call meanwhile. The client has to ask again.
+    /// See [`Unwritten`].
     pub(super) async fn commit(
         &self,
         stored: &Stored,
@@ -199,7 +214,7 @@ impl Shared {
         behind: Option<&Behind>,
         answer: &Answer,
         releases: &[Release],
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), Unwritten> {
         let Some(state) = &self.state else {
             return Ok(());
         };
@@ -228,11 +243,7 @@ impl Shared {
                 }
                 Ok(())
             }
-            Err(Unwritten::Failed(error)) => Err(error),
-            Err(Unwritten::Overtaken) => {
-                let message = "another request of this conversation was faster; try again";
-                Err(ApiError::unavailable(message).with_status(StatusCode::CONFLICT))
-            }
+            Err(unwritten) => Err(unwritten),
         }
     }
 

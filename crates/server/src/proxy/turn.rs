@@ -21,7 +21,7 @@ use super::{
     rebuild::Rebuilt,
     sessions::Session,
     shared::Shared,
-    stored::{Answer as Kept, Release, Stored},
+    stored::{Answer as Kept, Leaving, Release, Stored},
     transcript::{Chain, Digest, Link, fresh, hash},
 };
 use crate::{
@@ -35,6 +35,7 @@ use crate::{
     driver::{Driver, Ended},
     front::Front,
     sink::At,
+    state::Unwritten,
 };
 
 pub(super) type Live = Box<dyn FnMut(&str) + Send + Sync>;
@@ -392,16 +393,25 @@ impl<'a> Turn<'a> {
         let words = calls.is_empty().then_some(self.shown.as_str());
         let kept = Kept::new(&self.shared.secret, &chain, taken, dropped, words);
         self.expect(&releases);
+        let mut releases = releases;
         if let Some(stored) = &self.stored {
             let behind = self.behind.as_ref();
+            let mut leaving = Leaving(releases);
             let committed = self
                 .shared
-                .commit(stored, &self.session, behind, &kept, &releases);
-            if let Err(error) = committed.await {
-                let names = releases.iter().map(|release| release.name.as_str());
+                .commit(stored, &self.session, behind, &kept, &leaving.0);
+            let committed = committed.await;
+            if let Err(unwritten) = committed {
+                let names = leaving.0.iter().filter(|release| !release.at_gateway);
+                let names = names.map(|release| release.name.as_str());
                 self.session.takes_back(names);
-                return Err(error);
+                if matches!(unwritten, Unwritten::Overtaken) {
+                    // Nothing was written, so the calls cannot run.
+                    leaving.0.clear();
+                }
+                return Err(unwritten.into());
             }
+            releases = std::mem::take(&mut leaving.0);
         }
         self.give_up(releases);
         self.shared.remember(kept);

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use axum::http::StatusCode;
 use hub::state::{Attempt, SessionDoc, Step};
 use ifc::state::MonitorState;
 use ifc::{Lattice, Monitor, Receipt};
@@ -45,6 +46,18 @@ pub(crate) enum Unwritten {
     Overtaken,
     /// The store fails.
     Failed(ApiError),
+}
+
+impl From<Unwritten> for ApiError {
+    fn from(unwritten: Unwritten) -> Self {
+        match unwritten {
+            Unwritten::Failed(error) => error,
+            Unwritten::Overtaken => {
+                let message = "another request of this conversation was faster; try again";
+                Self::unavailable(message).with_status(StatusCode::CONFLICT)
+            }
+        }
+    }
 }
 
 impl SharedSession {

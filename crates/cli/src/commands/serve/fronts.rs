@@ -9,16 +9,17 @@ use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use config::{Config, OnViolation, ProviderKind};
 use hub::Permits;
+use ifc::Dimension;
 use sandbox::Layer;
 use server::access::{self, Access, Agent};
 use server::audit::Audit;
 use server::desk::{Approver, Desk, DropCalls};
 use server::gateway::{Gateway, Routes};
 use server::limits::{Budget, Limits};
-use server::proxy::{ProxyRoutes, ProxySetup};
+use server::proxy::{Behind, ProxyRoutes, ProxySetup};
 use server::service::Fronts;
 use server::telemetry::{Admins, Check, Metrics, PolicyNames, Waiting};
-use server::{Rotation, Sinks, TraceFile};
+use server::{Rotation, Sinks, StateSetup, TraceFile};
 use store::{NewToken, Role, SessionState, Time};
 
 use crate::asking::Asking;
@@ -27,11 +28,14 @@ use crate::commands::proxy::by_rules;
 use crate::commands::proxy::upstream::{Upstream, UpstreamArgs};
 use crate::{compose, paths};
 
+/// The name of the gateway among an agent's MCP servers, as `sluice init` writes it.
+const SERVER: &str = "sluice";
+
 /// What outlives a configuration.
 pub(super) struct Own {
     pub(super) desk: Arc<store::Desk>,
     pub(super) agents: Arc<Agents>,
-    pub(super) state: Arc<dyn SessionState>,
+    pub(super) state: StateSetup,
     pub(super) sinks: Sinks,
     pub(super) limits: Limits,
     pub(super) names: Arc<PolicyNames>,
@@ -79,11 +83,24 @@ impl Own {
         let tenants = config.tenants.keys().cloned().collect();
         let access = Access::new(self.agents.clone(), needs_token.is_some(), tenants);
         let gateway = self.gateway(config, asks, &session, &desk).await?;
-        let routes = Routes::of_agents(gateway, access.clone());
+        let routes = Routes::of_agents(Arc::clone(&gateway), access.clone());
         let (fronts, about) = match proxy {
             Ok((mut setup, upstream)) => {
                 let app = setup.app.clone();
                 setup.access = Some(access);
+                setup.behind = Some(Behind {
+                    server: SERVER.to_owned(),
+                    tools: Arc::new(move || gateway.tools()),
+                    permits: Arc::default(),
+                    // Each token has its own, by the store.
+                    session: String::new(),
+                    files: ifc::Label::bottom(),
+                    whole: [Dimension::Confidentiality, Dimension::Integrity]
+                        .map(|dimension| config.lattice.whole(dimension)),
+                    // Agents run elsewhere, and more than one of them may have a token.
+                    starts: Arc::new(|_| false),
+                    gathers: Arc::new(|_| false),
+                });
                 setup.beside = Some(routes);
                 let fronts = Fronts::of_proxy(ProxyRoutes::new(setup)?);
                 (fronts, Ok((app, upstream)))
@@ -152,6 +169,7 @@ impl Own {
         }
         setup.parts.sinks = self.sinks.clone();
         setup.parts.limits = self.limits.clone();
+        setup.state = Some(self.state.clone());
         setup.desk = Some(Arc::clone(desk));
         setup.approver = match asks {
             true => desk.clone(),
@@ -190,6 +208,7 @@ impl Own {
         let mut setup = setup.context("the gateway does not start")?;
         setup.parts.sinks = self.sinks.clone();
         setup.parts.limits = self.limits.clone();
+        setup.state = Some(self.state.clone());
         Ok(Gateway::start(setup)?)
     }
 }

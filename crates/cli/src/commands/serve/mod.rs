@@ -17,7 +17,8 @@ use server::desk::page::{Page, PageRoutes, PageSetup};
 use server::limits::Limits;
 use server::service::{Listener, Service, ServiceSetup, Stopping, watched};
 use server::telemetry::{Endpoints, Logs, MeteredState, Metrics, PolicyNames, Spans};
-use server::{EventSink, Sinks};
+use server::{EventSink, Sinks, StateSetup};
+use sha2::{Digest, Sha256};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing::{info, warn};
@@ -140,7 +141,10 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
     let own = Arc::new(Own {
         desk: Arc::clone(&desk),
         agents: Arc::new(Agents(Arc::clone(&desk))),
-        state,
+        state: StateSetup {
+            store: state,
+            secret: Sha256::digest(&secret).into(),
+        },
         sinks: Sinks::new(sinks),
         limits: limits.clone(),
         names,
@@ -156,7 +160,10 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
         waiting: Some(Arc::new(Agents(Arc::clone(&desk)))),
         checks: vec![
             ("draining", stopping.check()),
-            ("state", Arc::new(fronts::Answers(Arc::clone(&own.state)))),
+            (
+                "state",
+                Arc::new(fronts::Answers(Arc::clone(&own.state.store))),
+            ),
         ],
         admins: Some(Arc::new(Agents(desk))),
     };
