@@ -118,7 +118,7 @@ pub(super) fn tree(release: &Release) -> Result<PathBuf> {
     for (name, text) in FILES {
         write(&root.join(name), text)?;
     }
-    let config = release.root.join("dist/container/sluice.toml");
+    let config = release.root.join("dist/container/image.toml");
     put(&config, &root.join("etc/sluice/sluice.toml"), 0o644)?;
     for folder in ["dev", "proc", "run", "sys", "tmp", "var/lib/sluice"] {
         fs::create_dir_all(root.join(folder))?;

@@ -215,7 +215,7 @@ impl Release {
             }
         }
         write(&docs.join("sbom.cdx.json"), &sbom::document(self)?)?;
-        let shared = ["container", "helm", "grafana"].map(|name| self.root.join("dist").join(name));
+        let shared = ["dist/container", "dist/helm", "docs/grafana"].map(|it| self.root.join(it));
         for folder in shared.iter().filter(|folder| folder.is_dir()) {
             run_quietly(Command::new("cp").arg("-rT").arg(folder).arg({
                 let name = folder.file_name().unwrap_or_default();
