@@ -148,6 +148,36 @@ mod tests {
         check(&Args::command(), "sluice");
     }
 
+    /// Commands of the page on operations that are not run by a test of it.
+    #[test]
+    fn the_page_on_operations_has_commands() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let commands = page
+            .lines()
+            .filter_map(|line| line.find("sluice ").map(|at| &line[at..]));
+        let is_command = |line: &&str| {
+            let word = line.split_whitespace().nth(1).unwrap_or_default();
+            let known = Args::command();
+            known.get_subcommands().any(|it| it.get_name() == word)
+        };
+        let mut count = 0;
+        for line in commands.filter(is_command) {
+            let line = line.split(['`', '#', '|', '>', '(', ')']).next().unwrap();
+            let parsed = Args::try_parse_from(line.split_whitespace());
+            let shown = parsed.as_ref().err().map(clap::Error::kind);
+            let is_prose =
+                shown == Some(clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand);
+            assert!(
+                parsed.is_ok() || is_prose,
+                "{line}: {}",
+                parsed.unwrap_err()
+            );
+            count += 1;
+        }
+        assert!(count > 4, "{count}");
+    }
+
     /// What a reader copies from the page on the desk is a command, and a configuration.
     #[test]
     fn the_page_on_the_desk_has_commands_and_a_configuration() {

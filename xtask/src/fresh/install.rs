@@ -29,7 +29,7 @@ serve() {
     words=$(sed -n 's/^ExecStart=//p' "$unit")
     user=$(sed -n 's/^User=//p' "$unit")
     cd /var/lib/sluice
-    runuser -u "$user" -- env -i PATH="$PATH" HOME=/var/lib/sluice $words 2>/tmp/log &
+    setpriv --reuid="$user" --regid="$user" --init-groups env -i PATH="$PATH" HOME=/var/lib/sluice $words 2>/tmp/log &
     service=$!
     cd /root
     for _ in $(seq 100); do
@@ -40,9 +40,10 @@ serve() {
     fail "the service is not ready after ten seconds"
 }
 stop() {
-    # `runuser` waits for the program and passes the signal on.
     kill -TERM "$service"
-    wait "$service" || { cat /tmp/log >&2; fail "the service ended with $? after SIGTERM"; }
+    code=0
+    wait "$service" || code=$?
+    [ "$code" = 0 ] || { cat /tmp/log >&2; fail "the service ended with $code after SIGTERM"; }
 }
 
 export DEBIAN_FRONTEND=noninteractive

@@ -18,6 +18,7 @@ mod guard;
 mod home;
 mod init;
 mod mounts;
+mod operations;
 mod policy;
 mod proxy;
 mod remote;

@@ -1,0 +1,110 @@
+//! docs/operations.md is run: its `sh` blocks, one after the other in one shell, beside a service that runs.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use test_support::{Upstream, says};
+
+use crate::home::{Home, said};
+
+/// Blocks of a page with this word behind their fence.
+fn blocks<'a>(page: &'a str, word: &str) -> Vec<&'a str> {
+    let fence = format!("```{word}\n");
+    let blocks = page.split(fence.as_str()).skip(1);
+    blocks.map(|it| it.split("```").next().unwrap()).collect()
+}
+
+fn page() -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
+    fs::read_to_string(file).unwrap()
+}
+
+#[test]
+fn the_commands_of_the_page_do_what_they_say() {
+    let upstream = Upstream::start(|_| says("hello"));
+    let home = Home::new();
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/debian/sluice.toml");
+    // The configuration of the package, with an upstream on this machine.
+    let base = format!("base_url = \"{}\"\napi_key_env", upstream.url);
+    let config = fs::read_to_string(sample).unwrap();
+    let config = config.replace("api_key_env", &base);
+    home.configure(&config);
+    let file = home.path("config/sluice/sluice.toml");
+    let file = file.to_str().unwrap();
+    let sluice = |arguments: &[&str]| {
+        let mut command = home.sluice(arguments);
+        command.env("OPENAI_API_KEY", "sk-upstream");
+        command
+    };
+    let mut serve = sluice(&[
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--json",
+        "--config",
+        file,
+    ]);
+    let serve = serve.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut service = serve.stderr(Stdio::inherit()).spawn().unwrap();
+    let mut line = String::new();
+    let mut output = BufReader::new(service.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    let serving: Value = serde_json::from_str(&line).unwrap();
+    let script = blocks(&page(), "sh").join("");
+    let script = script.replace("/etc/sluice/sluice.toml", file).replace(
+        "http://127.0.0.1:8080",
+        serving["listening"].as_str().unwrap(),
+    );
+    // As in `sluice`, with the program of this build first.
+    let like = sluice(&[]);
+    let mut shell = Command::new("sh");
+    shell.args(["-eux", "-c", &script]).stdin(Stdio::null());
+    shell.current_dir(home.path("home"));
+    for (name, value) in like.get_envs().filter_map(|(name, it)| Some((name, it?))) {
+        shell.env(name, value);
+    }
+    let programs = Path::new(env!("CARGO_BIN_EXE_sluice")).parent().unwrap();
+    let path = std::env::var("PATH").unwrap();
+    shell.env("PATH", format!("{}:{path}", programs.display()));
+    let (code, stdout, stderr) = said(&shell.output().unwrap());
+    service.kill().unwrap();
+    service.wait().unwrap();
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    assert!(
+        stdout.contains("hello") && stdout.contains("builder"),
+        "{stdout}"
+    );
+}
+
+#[test]
+fn the_configurations_of_a_release_are_without_mistakes() {
+    let home = Home::new();
+    let tables = blocks(&page(), "toml").join("");
+    let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist");
+    let provider = fs::read_to_string(dist.join("debian/sluice.toml")).unwrap();
+    let (_, provider) = provider.split_once("agents are led to.").unwrap();
+    for (name, text) in [
+        ("the page", format!("{tables}\n{provider}")),
+        (
+            "debian",
+            fs::read_to_string(dist.join("debian/sluice.toml")).unwrap(),
+        ),
+        (
+            "image",
+            fs::read_to_string(dist.join("container/image.toml")).unwrap(),
+        ),
+        (
+            "compose",
+            fs::read_to_string(dist.join("container/sluice.toml")).unwrap(),
+        ),
+    ] {
+        home.configure(&text);
+        let mut check = home.sluice(&["serve", "--check"]);
+        let check = check.env("OPENAI_API_KEY", "sk-x");
+        let (code, stdout, stderr) = said(&check.output().unwrap());
+        assert_eq!(code, 0, "{name}: {stdout}{stderr}");
+    }
+}
