@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -425,4 +425,85 @@ fn a_tenant_has_no_more_than_its_budget() {
     // What was used is counted across a restart.
     let service = Service::start(&home, &[]);
     assert_eq!(service.chat(&team, &[user("hello")]).unwrap().status, 429);
+}
+
+/// What a collector gets, as bytes.
+fn collector() -> (String, Arc<Mutex<Vec<u8>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let all = Arc::<Mutex<Vec<u8>>>::default();
+    let to = Arc::clone(&all);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut reader = BufReader::new(stream.unwrap());
+            loop {
+                let (mut line, mut length) = (String::new(), 0);
+                while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
+                    let lower = line.to_ascii_lowercase();
+                    if let Some(value) = lower.strip_prefix("content-length:") {
+                        length = value.trim().parse().unwrap();
+                    }
+                    line.clear();
+                }
+                let mut body = vec![0; length];
+                if length == 0 || reader.read_exact(&mut body).is_err() {
+                    break;
+                }
+                to.lock().unwrap().extend(body);
+                let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+                reader.get_mut().write_all(answer.as_bytes()).unwrap();
+            }
+        }
+    });
+    (url, all)
+}
+
+#[test]
+fn what_is_seen_from_outside_has_no_texts_and_keys() {
+    let upstream = Upstream::start();
+    let (url, spans) = collector();
+    let more = format!("[telemetry]\notlp = \"{url}\"\nlogs = \"json\"\n");
+    let home = Home::with(&config(&upstream, &more));
+    let mut service = Service::start(&home, &[]);
+    let agent = token(&home, "agent-1", Role::Agent, None);
+    assert_eq!(
+        service.chat(&agent, &[user("canary one")]).unwrap().status,
+        200
+    );
+    assert_eq!(
+        service
+            .chat("sluice-canary", &[user("canary")])
+            .unwrap()
+            .status,
+        401
+    );
+    assert_eq!(service.get("/readyz", &[]).unwrap().status, 200);
+    let metrics = service.get("/metrics", &[]).unwrap().body;
+    for part in [
+        r#"sluice_requests_total{front="proxy",dialect="chat",status="200"} 1"#,
+        r#"sluice_logins_denied_total{front="proxy"} 1"#,
+        r#"sluice_model_calls_total{provider="upstream",purpose="step""#,
+        r#"sluice_store_seconds_count"#,
+        "sluice_questions_waiting 0",
+    ] {
+        assert!(metrics.contains(part), "{part} is not in\n{metrics}");
+    }
+    service.signal("-TERM");
+    assert_eq!(service.end(), Some(0), "{}", service.err());
+    let log = service.err();
+    for line in log.lines().filter(|line| line.starts_with('{')) {
+        assert!(serde_json::from_str::<Value>(line).is_ok(), "{line}");
+    }
+    assert!(log.contains(r#""message":"request over""#), "{log}");
+    // What had waited was sent before the end.
+    let spans = String::from_utf8_lossy(&spans.lock().unwrap()).into_owned();
+    assert!(
+        spans.contains("invoke_agent") && spans.contains("chat "),
+        "{spans}"
+    );
+    for text in ["canary", &agent, "sk-upstream", "Done."] {
+        for all in [&metrics, &log, &spans] {
+            assert!(!all.contains(text), "{text} is in\n{all}");
+        }
+    }
 }

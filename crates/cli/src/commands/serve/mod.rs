@@ -128,15 +128,17 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
         Arc::new(limits.clone()),
         Arc::new(logs),
     ];
-    if let Some(otlp) = &telemetry.otlp {
-        let spans = Spans::new(
-            otlp,
-            Arc::clone(&names),
-            Arc::clone(&metrics),
-            telemetry.content,
-        );
-        sinks.push(Arc::new(spans.map_err(|reason| anyhow!(reason))?));
-    }
+    let spans = telemetry.otlp.as_ref().map(|otlp| {
+        let (names, metrics) = (Arc::clone(&names), Arc::clone(&metrics));
+        let spans = Spans::new(otlp, names, metrics, telemetry.content);
+        spans.map(Arc::new).map_err(|reason| anyhow!(reason))
+    });
+    let spans = spans.transpose()?;
+    sinks.extend(
+        spans
+            .iter()
+            .map(|spans| Arc::clone(spans) as Arc<dyn EventSink>),
+    );
     let desk = store.desk();
     let own = Arc::new(Own {
         desk: Arc::clone(&desk),
@@ -226,6 +228,10 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
     }
     keeping.abort();
     own.limits.save_all().await;
+    if let Some(spans) = spans {
+        // The collector has some seconds for the last of them.
+        let _ = tokio::task::spawn_blocking(move || spans.flush()).await;
+    }
     if let Err(reason) = audit.close(Note::new("stop", "done")).await {
         warn!(reason, "the audit log is not closed");
         return Ok(Exit::Failed);
