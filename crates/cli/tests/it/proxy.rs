@@ -43,7 +43,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 fn receive(stream: &TcpStream) -> Option<(String, Value)> {
     let mut reader = BufReader::new(stream);
     let (mut first, mut length) = (String::new(), 0);
-    reader.read_line(&mut first).ok()?;
+    if reader.read_line(&mut first).ok()? == 0 {
+        return None;
+    }
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).ok()?;

@@ -1,5 +1,7 @@
 //! `sluice serve` as an operator meets it: a real process, agents with tokens, an upstream on loopback.
 
+mod replicas;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -360,7 +362,7 @@ fn a_reload_takes_a_good_file_and_leaves_out_a_bad_one() {
     // One that does not count changes nothing, and is reported.
     home.configure(&config(&upstream, "[service]\ndrain = 4\n"));
     service.wait_for("unknown key 'drain'");
-    assert!(calls("pay eve"));
+    assert!(calls("read my mail"));
     let strict = config(&upstream, "").replace("to = \"string\"", "amount = \"integer\"");
     home.configure(&strict);
     service.wait_for("the configuration is reloaded");
