@@ -17,9 +17,7 @@ use store::{Commit, SessionState, Time};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::sleep;
 
-use crate::QuestionView;
 use crate::api::error::ApiError;
-use crate::desk::{Answered, Approver, Other, QuestionOrigin};
 use crate::sink::{At, EventSink, REDEEMED};
 
 const HOUR_MS: i64 = 3_600_000;
@@ -151,22 +149,17 @@ impl Limits {
         })
     }
 
-    /// An approver that is asked no more than the budget of this tenant allows.
-    pub(crate) fn approver(
-        &self,
-        own: Arc<dyn Approver>,
-        tenant: Option<&str>,
-    ) -> Arc<dyn Approver> {
-        let tenant = tenant.unwrap_or(&self.0.otherwise).to_owned();
-        if self.budget(&tenant).questions.is_none() {
-            return own;
+    /// Counts a question to people, unless it is one too many for this tenant.
+    pub(crate) fn may_ask(&self, tenant: Option<&str>) -> bool {
+        let tenant = tenant.unwrap_or(&self.0.otherwise);
+        let Some(most) = self.budget(tenant).questions else {
+            return true;
+        };
+        let may_ask = self.count(tenant, QUESTIONS) < most;
+        if may_ask {
+            self.add(tenant, QUESTIONS, 1);
         }
-        let limits = self.clone();
-        Arc::new(Limited {
-            own,
-            limits,
-            tenant,
-        })
+        may_ask
     }
 
     async fn save(&self, tenant: &str) -> Result<(), String> {
@@ -323,14 +316,14 @@ fn tokens(usage: &Usage) -> u64 {
     u64::from(usage.prompt_tokens) + u64::from(usage.completion_tokens)
 }
 
-/// A policy or an approver, within the budget of a tenant.
-struct Limited<T: ?Sized> {
-    own: Arc<T>,
+/// A policy, within the budget of a tenant.
+struct Limited {
+    own: Arc<dyn Policy>,
     limits: Limits,
     tenant: String,
 }
 
-impl Limited<dyn Policy> {
+impl Limited {
     /// Why this call is beyond the budget. What is said of it depends on counts alone.
     fn refuses(&self, call: &Call) -> Option<String> {
         let budget = self.limits.budget(&self.tenant);
@@ -348,7 +341,7 @@ impl Limited<dyn Policy> {
     }
 }
 
-impl Policy for Limited<dyn Policy> {
+impl Policy for Limited {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
         self.own.rule(sink)
     }
@@ -401,45 +394,5 @@ impl Policy for Limited<dyn Policy> {
 
     fn claimed(&self, call: &Call, claims: &[String]) -> Label {
         self.own.claimed(call, claims)
-    }
-}
-
-#[async_trait]
-impl Approver for Limited<dyn Approver> {
-    async fn approve(&self, conversation: &str, question: &QuestionView) -> ifc::Answer {
-        self.ask(&QuestionOrigin::of(conversation), question)
-            .await
-            .answer
-    }
-
-    async fn ask(&self, origin: &QuestionOrigin, question: &QuestionView) -> Answered {
-        match self.counts() {
-            true => self.own.ask(origin, question).await,
-            false => Answered::NOT,
-        }
-    }
-
-    async fn ask_beside(
-        &self,
-        origin: &QuestionOrigin,
-        question: &QuestionView,
-        other: Other<'_>,
-    ) -> Answered {
-        match self.counts() {
-            true => self.own.ask_beside(origin, question, other).await,
-            false => other.await,
-        }
-    }
-}
-
-impl Limited<dyn Approver> {
-    /// Counts a question, unless it is one too many.
-    fn counts(&self) -> bool {
-        let most = self.limits.budget(&self.tenant).questions;
-        if most.is_some_and(|most| self.limits.count(&self.tenant, QUESTIONS) >= most) {
-            return false;
-        }
-        self.limits.add(&self.tenant, QUESTIONS, 1);
-        true
     }
 }

@@ -187,8 +187,8 @@ async fn put(
     };
     let unanswered = OnceLock::new();
     let limits = &client.gateway.parts.limits;
-    let approver = client.gateway.approver.clone();
-    let approver = approver.map(|own| limits.approver(own, client.holder.tenant.as_deref()));
+    let approver = client.gateway.approver.as_ref();
+    let approver = approver.filter(|_| limits.may_ask(client.holder.tenant.as_deref()));
     let answered = match (approver, elicits) {
         (Some(approver), true) => {
             let other = async {

@@ -489,14 +489,19 @@ impl Front for Turn<'_> {
         let asked = format!("{:?}", (session, self.request, shown));
         let key = hash(asked.as_bytes());
         let approver = Arc::clone(&self.shared.approver);
-        let approver = self.shared.parts.limits.approver(approver, self.at.tenant);
+        let limits = self.shared.parts.limits.clone();
         let origin = QuestionOrigin {
             conversation: self.at.conversation.to_owned(),
             tenant: self.at.tenant.map(str::to_owned),
             key: Some(key),
         };
         let question = view.clone();
-        let put = || async move { AskOutcome::Answer(approver.ask(&origin, &question).await) };
+        let put = || async move {
+            AskOutcome::Answer(match limits.may_ask(origin.tenant.as_deref()) {
+                true => approver.ask(&origin, &question).await,
+                false => desk::Answered::NOT,
+            })
+        };
         let (questions, patience) = (&self.session.questions, self.shared.patience);
         match questions.ask(format!("{key:?}"), patience, put).await {
             AskOutcome::Answer(answered) => {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use config::{Config, OnViolation, ProviderKind};
 use hub::Permits;
-use ifc::Dimension;
+use ifc::{Dimension, Label};
 use sandbox::Layer;
 use server::access::{self, Access, Agent};
 use server::audit::Audit;
@@ -21,6 +21,8 @@ use server::service::Fronts;
 use server::telemetry::{Admins, Check, Metrics, PolicyNames, Waiting};
 use server::{Rotation, Sinks, StateSetup, TraceFile};
 use store::{NewToken, Role, SessionState, Time};
+use tokio::time::sleep;
+use tracing::warn;
 
 use crate::asking::Asking;
 use crate::commands::gateway::{self, Offered};
@@ -30,6 +32,9 @@ use crate::{compose, paths};
 
 /// The name of the gateway among an agent's MCP servers, as `sluice init` writes it.
 const SERVER: &str = "sluice";
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
 /// What outlives a configuration.
 pub(super) struct Own {
@@ -94,7 +99,7 @@ impl Own {
                     permits: Arc::default(),
                     // Each token has its own, by the store.
                     session: String::new(),
-                    files: ifc::Label::bottom(),
+                    files: Label::bottom(),
                     whole: [Dimension::Confidentiality, Dimension::Integrity]
                         .map(|dimension| config.lattice.whole(dimension)),
                     // Agents run elsewhere, and more than one of them may have a token.
@@ -126,6 +131,29 @@ impl Own {
                 needs_token,
             },
         })
+    }
+
+    /// Removes what is older than the configuration keeps, every hour.
+    pub(super) async fn prune(&self, config: &Config) {
+        let before = |days: u32| {
+            let ago = i64::from(days).saturating_mul(DAY_MS);
+            Time::from_millis(now().millis().saturating_sub(ago))
+        };
+        loop {
+            let state = self.state.store.prune(before(config.state.keep_days)).await;
+            let audit = self
+                .audit
+                .remove_before(before(config.audit.keep_days))
+                .await;
+            // The next hour comes.
+            if let Err(reason) = state
+                .map_err(anyhow::Error::from)
+                .and(audit.map_err(Into::into))
+            {
+                warn!(%reason, "what is too old is not removed");
+            }
+            sleep(HOUR).await;
+        }
     }
 
     /// A new token for the agents of this user on this machine. The one before is revoked.
@@ -226,7 +254,7 @@ pub(super) fn check(config: &Config, layers: &BTreeSet<Layer>) -> Result<()> {
         "http://127.0.0.1:9/v1",
         "none",
     ))?;
-    let broker = llm::Broker::new(Arc::new(upstream), ifc::Label::bottom());
+    let broker = llm::Broker::new(Arc::new(upstream), Label::bottom());
     compose::session(config, broker, &layers).map(drop)
 }
 

@@ -191,7 +191,8 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
     let reloads = Reloads::start(args, Arc::clone(&own), running.handle(), config.clone())?;
     let (stop, stopped) = oneshot::channel::<()>();
     let mut serving = tokio::spawn(running.serve(async { drop(stopped.await) }));
-    let keeping = tokio::spawn(async move { limits.keep().await });
+    let (keeper, kept) = (Arc::clone(&own), config.clone());
+    let keeping = tokio::spawn(async move { tokio::join!(limits.keep(), keeper.prune(&kept)) });
     shown::serving(&config, &about, address, &page_url, &logins, as_json)?;
     // For `sluice gateway --service`, which `sluice init` writes. Without it clients name the service themselves.
     let registered = match own.local_token().await {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 use store::{NewToken, PoolSettings, Role, Store};
-use test_support::postgres::Postgres;
+use test_support::Postgres;
 
 use super::{Service, config, request};
 use crate::home::Home;
