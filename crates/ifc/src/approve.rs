@@ -61,6 +61,11 @@ impl Approval {
     /// An approval that was given before, by another process. Trusted: the user must have allowed this call.
     #[must_use]
     pub fn given_tcb(call: Call, data: BTreeSet<ArgumentPath>, taints: Label) -> Self {
+        // It is not known any more which they were.
+        let taints = match taints.is_top() {
+            true => Label::bottom(),
+            false => taints,
+        };
         Self { call, data, taints }
     }
 

@@ -308,7 +308,7 @@ impl Endorsement {
     }
 }
 
-/// The number of an endorsement. A session's number cannot be guessed, so nobody can write two texts with one.
+/// The number of an endorsement. A session's number cannot be guessed, so no stranger can write two texts with one number.
 fn number(session: u64, place: &BTreeSet<String>, what: &Trusted) -> u64 {
     let mut hasher = DefaultHasher::new();
     (session, place, what).hash(&mut hasher);

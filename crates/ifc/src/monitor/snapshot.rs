@@ -41,7 +41,7 @@ impl Monitor {
     }
 
     /// Takes over what another process knows of this session. Calls that this process has permitted and not sent may be
-    /// [late](Receipt::is_late) then. Trusted: it must come from a monitor of this session.
+    /// [late](Receipt::is_late) then. An answer for taints that are not known any more (⊤) is left out. Trusted: it must come from a monitor of this session.
     pub fn absorb_tcb(&self, other: MonitorState) {
         let mut state = self.state();
         state.ledger().absorb(other.ledger);
@@ -52,11 +52,15 @@ impl Monitor {
         }
         let same_turn = other.turn == state.turn;
         for grant in other.grants {
-            if (same_turn || grant.at_hosts.is_none()) && !state.grants.contains(&grant) {
+            if !grant.taints.is_top()
+                && (same_turn || grant.at_hosts.is_none())
+                && !state.grants.contains(&grant)
+            {
                 state.grant(grant);
             }
         }
-        for mut endorsement in other.trust {
+        let known = other.trust.into_iter().filter(|it| !it.taints.is_top());
+        for mut endorsement in known {
             let reach = &mut endorsement.reach;
             reach.retain(|reach| same_turn || reach.until == Until::Session);
             state.endorsements.absorb(endorsement);
@@ -81,7 +85,7 @@ impl State {
             }
         }
         for call in allowed {
-            if !self.allowed.contains(&call) {
+            if !call.excess.is_top() && !self.allowed.contains(&call) {
                 self.allow(Some(call));
             }
         }

@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use hub::state::hex;
 use hub::trace::Event;
 use hub::{AppTool, Guard, Permits};
 use ifc::{CallId, Effect, History, Label, Monitor, Permissions};
@@ -51,7 +52,6 @@ use crate::egress::Gate;
 pub use crate::parts::GatewayTool;
 use crate::parts::{Parts, Told};
 use crate::proxy::observe;
-use crate::proxy::records::hex;
 use crate::session::AppSetup;
 pub use crate::sink::REDEEMED;
 use crate::sink::{At, Began, TraceContext};

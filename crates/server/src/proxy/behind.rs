@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use hub::recognise::restricted;
+use hub::state::hex;
 use hub::{Apps, OtherTools, Permits};
 use ifc::{Call, Label, Labeled};
 
-use super::records::hex;
 use super::transcript::Digest;
 use crate::parts::GatewayTool;
 

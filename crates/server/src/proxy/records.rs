@@ -1,15 +1,13 @@
 //! The log of a tenant: what replicas tell each other of its conversations, as text.
 
-use std::sync::Arc;
-
 use hub::Redeemed;
-use hub::recognise::{Learned, Place};
+use hub::recognise::Learned;
 use hub::state::{
     Stored, StoredApproval, StoredCall, StoredLabel, StoredRefinement, StoredText, StoredUnread,
-    present, read_all, write_all,
+    Word,
 };
+use hub::twin;
 use ifc::{Label, Lattice};
-use serde::{Deserialize, Serialize};
 
 use super::memory::{RememberedCall, Step, Taken};
 use super::transcript::Digest;
@@ -32,42 +30,8 @@ pub(crate) enum Record {
 impl Record {
     /// Its text.
     pub(crate) fn write(&self, lattice: &Lattice) -> String {
-        let label = |label: &Label| StoredLabel::write(label, lattice);
-        let stored = match self {
-            Self::Answer(digest, taken) => StoredRecord::Answer {
-                digest: hex(digest),
-                steps: taken
-                    .steps
-                    .iter()
-                    .map(|step| write_step(step, lattice))
-                    .collect(),
-                refused: write_all(&taken.refused, lattice),
-            },
-            Self::Words(digest, own) => StoredRecord::Words(hex(digest), label(own)),
-            Self::Learned(Learned::Text {
-                place,
-                text,
-                inside,
-            }) => StoredRecord::Text {
-                place: place.as_ref().map(hex),
-                text: StoredText::write(text, lattice),
-                inside: *inside,
-            },
-            Self::Learned(Learned::Recognised { place, parts }) => {
-                let parts = parts.iter();
-                let parts = parts.map(|(span, own)| (span.start, span.end, label(own)));
-                StoredRecord::Recognised(hex(place), parts.collect())
-            }
-            Self::Learned(Learned::Lost(own)) => StoredRecord::Lost(label(own)),
-            Self::Given(own, programs) => StoredRecord::Given(label(own), *programs),
-            Self::Result(call, result) => StoredRecord::Result {
-                call: call.clone(),
-                text: StoredText::write(&result.text, lattice),
-                label: label(&result.label),
-            },
-        };
         // It has strings, numbers and lists only, so it can be written. An empty text cannot be read.
-        serde_json::to_string(&stored).unwrap_or_default()
+        serde_json::to_string(&StoredRecord::write(self, lattice)).unwrap_or_default()
     }
 
     /// Reads the text of a record.
@@ -77,194 +41,75 @@ impl Record {
     pub(crate) fn read(text: &str, lattice: &Lattice) -> Result<Self, String> {
         let stored: StoredRecord = serde_json::from_str(text)
             .map_err(|error| format!("a record of the log cannot be read: {error}"))?;
-        Ok(match stored {
-            StoredRecord::Answer {
-                digest,
-                steps,
-                refused,
-            } => {
-                let steps = steps.into_iter().map(|step| read_step(step, lattice));
-                let taken = Taken {
-                    steps: steps.collect::<Result<_, _>>()?,
-                    refused: read_all(refused, lattice)?,
-                };
-                Self::Answer(read_hex(&digest)?, taken)
-            }
-            StoredRecord::Words(digest, label) => {
-                Self::Words(read_hex(&digest)?, label.read(lattice)?)
-            }
-            StoredRecord::Text {
-                place,
-                text,
-                inside,
-            } => Self::Learned(Learned::Text {
-                place: place.as_deref().map(read_hex).transpose()?,
-                text: text.read(lattice)?,
-                inside,
-            }),
-            StoredRecord::Recognised(place, parts) => {
-                let parts = parts.into_iter();
-                let parts = parts.map(|(start, end, own)| match own.read(lattice)? {
-                    own if start > end || own.is_bottom() => Err("a part is empty".to_owned()),
-                    own => Ok((start..end, own)),
-                });
-                Self::Learned(Learned::Recognised {
-                    place: read_hex(&place)?,
-                    parts: parts.collect::<Result<_, _>>()?,
-                })
-            }
-            StoredRecord::Lost(label) => Self::Learned(Learned::Lost(label.read(lattice)?)),
-            StoredRecord::Given(label, programs) => Self::Given(label.read(lattice)?, programs),
-            StoredRecord::Result { call, text, label } => {
-                let (text, label) = (text.read(lattice)?, label.read(lattice)?);
-                Self::Result(call, Redeemed { text, label })
-            }
-        })
+        stored.read(lattice)
     }
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum StoredRecord {
-    Answer {
-        digest: String,
+twin! {
+    enum StoredRecord of Record {
+        Answer { 0 => digest: Word, 1 => taken: StoredTaken, }
+        Words { 0 => digest: Word, 1 => label: StoredLabel, }
+        Learned { 0 => learned: StoredLearned, }
+        Given { 0 => label: StoredLabel, 1 => programs: bool, }
+        Result { 0 => call: String, 1 => result: StoredRedeemed, }
+    }
+}
+
+twin! {
+    enum StoredLearned of Learned {
+        Text {
+            place => #[serde(deserialize_with = "hub::state::present")] place: Option<Word>,
+            text => text: StoredText,
+            inside => inside: bool,
+        }
+        Recognised { place => place: Word, parts => parts: Vec<((usize, usize), StoredLabel)>, }
+        Lost { 0 => label: StoredLabel, }
+    }
+}
+
+twin! {
+    StoredRedeemed of Redeemed {
+        text: StoredText,
+        label: StoredLabel,
+    }
+}
+
+twin! {
+    StoredTaken of Taken {
         steps: Vec<StoredStep>,
         refused: Vec<StoredCall>,
-    },
-    Words(String, StoredLabel),
-    Text {
-        #[serde(deserialize_with = "present")]
-        place: Option<String>,
-        text: StoredText,
-        inside: bool,
-    },
-    /// Begin, end and label of each part.
-    Recognised(String, Vec<(usize, usize, StoredLabel)>),
-    Lost(StoredLabel),
-    Given(StoredLabel, bool),
-    Result {
-        call: String,
-        text: StoredText,
-        label: StoredLabel,
-    },
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum StoredStep {
-    Said {
-        label: StoredLabel,
-        fixed: bool,
-        text: StoredText,
-        calls: Vec<StoredPast>,
-        #[serde(deserialize_with = "present")]
-        unread: Option<StoredUnread>,
-    },
-    Note {
-        label: StoredLabel,
-        call: usize,
-        text: String,
-    },
-    Refined(StoredRefinement),
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StoredPast {
-    tool: String,
-    arguments: StoredText,
-    #[serde(deserialize_with = "present")]
-    client: Option<String>,
-    #[serde(deserialize_with = "present")]
-    approval: Option<StoredApproval>,
-}
-
-fn write_step(step: &Step, lattice: &Lattice) -> StoredStep {
-    match step {
-        Step::Said {
-            label,
-            fixed,
-            text,
-            calls,
-            unread,
-        } => {
-            let calls = calls.iter().map(|call| StoredPast {
-                tool: call.tool.clone(),
-                arguments: StoredText::write(&call.arguments, lattice),
-                client: call.client.clone(),
-                approval: call
-                    .approval
-                    .as_ref()
-                    .map(|own| StoredApproval::write(own, lattice)),
-            });
-            StoredStep::Said {
-                label: StoredLabel::write(label, lattice),
-                fixed: *fixed,
-                text: StoredText::write(text, lattice),
-                calls: calls.collect(),
-                unread: unread
-                    .as_ref()
-                    .map(|unread| StoredUnread::write(unread, lattice)),
-            }
-        }
-        Step::Note { label, call, text } => StoredStep::Note {
-            label: StoredLabel::write(label, lattice),
-            call: *call,
-            text: text.clone(),
-        },
-        Step::Refined(made) => StoredStep::Refined(StoredRefinement::write(made, lattice)),
     }
 }
 
-fn read_step(step: StoredStep, lattice: &Lattice) -> Result<Step, String> {
-    Ok(match step {
-        StoredStep::Said {
-            label,
-            fixed,
-            text,
-            calls,
-            unread,
-        } => {
-            let calls = calls.into_iter().map(|call| {
-                let approval = call.approval.map(|own| own.read(lattice)).transpose()?;
-                Ok(RememberedCall {
-                    tool: call.tool,
-                    arguments: call.arguments.read(lattice)?,
-                    client: call.client,
-                    approval: approval.flatten().map(Arc::new),
-                })
-            });
-            let unread = unread.map(|unread| unread.read(lattice)).transpose()?;
-            Step::Said {
-                label: label.read(lattice)?,
-                fixed,
-                text: text.read(lattice)?,
-                calls: calls.collect::<Result<_, String>>()?,
-                unread: unread.map(Arc::new),
-            }
+twin! {
+    enum StoredStep of Step {
+        Said {
+            label => label: StoredLabel,
+            fixed => fixed: bool,
+            text => text: StoredText,
+            calls => calls: Vec<StoredPast>,
+            unread => #[serde(deserialize_with = "hub::state::present")] unread: Option<StoredUnread>,
         }
-        StoredStep::Note { label, call, text } => Step::Note {
-            label: label.read(lattice)?,
-            call,
-            text,
-        },
-        StoredStep::Refined(made) => Step::Refined(made.read(lattice)?),
-    })
+        Note { label => label: StoredLabel, call => call: usize, text => text: String, }
+        Refined { 0 => refinement: StoredRefinement, }
+    }
 }
 
-pub(crate) fn hex(digest: &Place) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn read_hex(text: &str) -> Result<Place, String> {
-    let digits = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
-    let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(digits).collect();
-    let digest = bytes.and_then(|bytes| bytes.try_into().ok());
-    digest.ok_or_else(|| "a digest of the log cannot be read".to_owned())
+twin! {
+    StoredPast of RememberedCall {
+        tool: String,
+        arguments: StoredText,
+        #[serde(deserialize_with = "hub::state::present")]
+        client: Option<String>,
+        #[serde(deserialize_with = "hub::state::present")]
+        approval: Option<StoredApproval>,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use hub::Refinement;
     use ifc::{Approval, Arguments, Call, Labeled, Order, Unread};
     use serde_json::Value;
@@ -370,7 +215,8 @@ mod tests {
                         panic!("the first step is another");
                     };
                     // With ⊤ it would endorse everything.
-                    assert_eq!(calls[0].approval, None);
+                    let approval = calls[0].approval.as_ref().unwrap();
+                    assert!(approval.taints().is_bottom());
                 }
                 Record::Learned(Learned::Text { text, .. }) => assert!(text.label().is_top()),
                 Record::Learned(Learned::Recognised { parts, .. }) => assert!(parts[0].1.is_top()),
