@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hub::trace::{Event, Flow, Text, escape};
-use tracing::{debug, info, warn};
+use hub::trace::{Event, Text, escape};
+use tracing::{info, warn};
 
 use super::names::PolicyNames;
 use crate::sink::{At, Began, EventSink};
@@ -39,32 +39,6 @@ impl Logs {
         self.content.then(|| escape(text))
     }
 
-    fn decided(&self, at: &At<'_>, decision: &str, flow: &Flow, rule: &str, why: Option<&Text>) {
-        let (app, tool, label, text) = match flow {
-            Flow::Call(it) => (
-                &*it.app,
-                self.names.tool(&it.app, &it.tool),
-                &it.label,
-                &it.arguments,
-            ),
-            Flow::Message(it) => (&*it.from, "message", &it.label, &it.text),
-            Flow::Answer { apps, text, label } => {
-                let app = apps.first().map_or("", String::as_str);
-                (app, "answer", label, text)
-            }
-        };
-        line!(info, at,
-            decision,
-            app,
-            tool,
-            label = %label.join(","),
-            rule,
-            content = self.quote(text),
-            reason = why.and_then(|why| self.quote(why)),
-            "decision"
-        );
-    }
-
     /// A failure outside of decisions, by a word of a fixed list.
     fn failed(&self, at: &At<'_>, kind: &str, app: &str, why: &Text) {
         line!(warn, at, kind, app, reason = self.quote(why), "failure");
@@ -73,15 +47,12 @@ impl Logs {
 
 impl EventSink for Logs {
     fn event(&self, at: &At<'_>, event: &Event) {
+        if let Some(it) = self.names.decision(event) {
+            return line!(info, at, decision = it.outcome, app = it.app, tool = it.tool,
+                label = %it.label, rule = it.rule, content = self.quote(it.text),
+                reason = it.reason.and_then(|why| self.quote(why)), "decision");
+        }
         match event {
-            Event::Allowed { flow, by, .. } => self.decided(at, "allowed", flow, by, None),
-            Event::Asked { flow, rule, .. } => self.decided(at, "asked", flow, rule, None),
-            Event::Denied {
-                flow, rule, reason, ..
-            } => {
-                let rule = rule.as_deref().unwrap_or_default();
-                self.decided(at, "denied", flow, rule, Some(reason));
-            }
             Event::Rejected { label, reason, .. } => line!(info, at,
                 decision = "rejected",
                 label = %label.join(","),
@@ -95,17 +66,6 @@ impl EventSink for Logs {
                 by = by.as_deref().map(escape),
                 from = from.as_deref(),
                 "question answered"
-            ),
-            Event::Completed {
-                provider, usage, ..
-            } => line!(
-                debug,
-                at,
-                provider,
-                prompt_tokens = usage.prompt_tokens,
-                completion_tokens = usage.completion_tokens,
-                ms = usage.total_ms,
-                "model call"
             ),
             Event::SpokeStarted { app, start_ms, .. } => info!(app, start_ms, "app started"),
             Event::SpokeEnded { app, reason } => self.failed(at, "app_ended", app, reason),

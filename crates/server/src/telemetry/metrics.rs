@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hub::trace::{Event, Flow, UNANSWERED, Usage};
+use hub::trace::{Event, UNANSWERED, Usage};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
@@ -256,15 +256,6 @@ impl Metrics {
         }
     }
 
-    fn decided(&self, at: &At<'_>, flow: &Flow, outcome: &str, rule: &str) {
-        let (app, tool) = match flow {
-            Flow::Call(call) => (&*call.app, self.names.tool(&call.app, &call.tool)),
-            Flow::Message(message) => (&*message.from, "message"),
-            Flow::Answer { apps, .. } => (apps.first().map_or("", String::as_str), "answer"),
-        };
-        self.decision(at, outcome, rule, app, tool);
-    }
-
     fn decision(&self, at: &At<'_>, outcome: &str, rule: &str, app: &str, tool: &str) {
         let [front, outcome, rule] = [("front", at.front), ("outcome", outcome), ("rule", rule)];
         self.count(
@@ -329,6 +320,9 @@ impl fmt::Debug for Metrics {
 
 impl EventSink for Metrics {
     fn event(&self, at: &At<'_>, event: &Event) {
+        if let Some(it) = self.names.decision(event) {
+            return self.decision(at, it.outcome, it.rule, it.app, it.tool);
+        }
         match event {
             Event::Completed {
                 provider, usage, ..
@@ -338,26 +332,6 @@ impl EventSink for Metrics {
                 provider,
                 usage,
             } => self.completed(at, provider, purpose, usage),
-            // `policy RULE`; all other words say that the user has allowed it, and how.
-            Event::Allowed { flow, by, .. } => match by.strip_prefix("policy ") {
-                Some(rule) => {
-                    let rule = rule.split([',', ' ']).next().unwrap_or_default();
-                    self.decided(at, flow, "allowed", rule);
-                }
-                None => self.decided(at, flow, "allowed_by_user", ""),
-            },
-            Event::Asked { flow, rule, .. } => self.decided(at, flow, "asked", rule),
-            Event::Denied { flow, rule, .. } => {
-                self.decided(at, flow, "denied", rule.as_deref().unwrap_or_default());
-            }
-            Event::Answered { flow, allowed, .. } => {
-                let outcome = if *allowed {
-                    "allowed_by_user"
-                } else {
-                    "refused_by_user"
-                };
-                self.decided(at, flow, outcome, "");
-            }
             Event::Rejected { .. } => self.decision(at, "rejected", "", "", "other"),
             Event::Replied { answer, from, .. } => {
                 // An answer is the name of one of ours.

@@ -10,17 +10,17 @@
 //! The client executes the calls of a conversation with the proxy, so such a call ends when a later request brings its
 //! result.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use hub::trace::{Call, Event, Flow};
+use hub::trace::{Call, Event};
 use opentelemetry::trace::{
-    Span as _, SpanBuilder, SpanContext, SpanId, SpanKind, Status, TraceContextExt, TraceFlags,
-    TraceId, TraceState, Tracer as _, TracerProvider as _,
+    Span as _, SpanContext, SpanId, SpanKind, Status, TraceContextExt, TraceFlags, TraceId,
+    TraceState, Tracer as _, TracerProvider as _,
 };
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_otlp::{SpanExporter as Otlp, WithExportConfig, WithHttpConfig};
@@ -33,7 +33,7 @@ use opentelemetry_sdk::trace::{
 use reqwest::blocking::Client;
 
 use super::metrics::Metrics;
-use super::names::PolicyNames;
+use super::names::{Decision, PolicyNames};
 use crate::sink::{At, Began, EventSink, TraceContext};
 
 /// How long the collector may take for one batch. Meanwhile spans wait, and beyond some thousands they are dropped.
@@ -50,7 +50,9 @@ pub struct Spans {
     content: bool,
     /// By the number of the request.
     requests: Mutex<HashMap<u64, Request>>,
-    calls: Mutex<Calls>,
+    /// The calls that clients execute, by digests of what they are.
+    calls: Mutex<HashMap<u64, Span>>,
+    hasher: RandomState,
 }
 
 /// A request that is being answered.
@@ -59,15 +61,6 @@ struct Request {
     model: Option<String>,
     /// Whether it is itself the call of a tool.
     is_call: bool,
-}
-
-/// The calls that clients execute, by digests of what they are.
-#[derive(Default)]
-struct Calls {
-    hasher: RandomState,
-    waiting: HashMap<u64, Span>,
-    /// Oldest first.
-    order: VecDeque<u64>,
 }
 
 impl Spans {
@@ -109,6 +102,7 @@ impl Spans {
             content,
             requests: Mutex::default(),
             calls: Mutex::default(),
+            hasher: RandomState::new(),
         })
     }
 
@@ -118,38 +112,38 @@ impl Spans {
         let _ = self.provider.force_flush();
     }
 
-    fn begin(&self, name: String, kind: SpanKind, parent: Option<SpanContext>) -> Placed<'_> {
-        let parent = parent.map_or_else(Context::new, |parent| {
-            Context::new().with_remote_span_context(parent)
-        });
-        let builder = self.tracer.span_builder(name).with_kind(kind);
-        Placed(&self.tracer, builder, parent)
-    }
-
-    /// What a decision on a call says.
-    fn decision(&self, call: &Call, decision: &'static str, rule: &str) -> Vec<KeyValue> {
-        let tool = self.names.tool(&call.app, &call.tool).to_owned();
-        let mut attributes = vec![
-            KeyValue::new("gen_ai.operation.name", "execute_tool"),
-            KeyValue::new("gen_ai.tool.name", tool),
-            KeyValue::new("sluice.app", call.app.clone()),
-            KeyValue::new("sluice.decision", decision),
-            KeyValue::new("sluice.rule", rule.to_owned()),
-            KeyValue::new("sluice.label", call.label.join(",")),
-        ];
-        if self.content {
-            let arguments = call.arguments.as_str().to_owned();
-            attributes.push(KeyValue::new("gen_ai.tool.call.arguments", arguments));
-        }
-        attributes
+    fn start(
+        &self,
+        name: String,
+        kind: SpanKind,
+        parent: Option<SpanContext>,
+        attributes: Vec<KeyValue>,
+        begun: Option<SystemTime>,
+    ) -> Span {
+        let parent = parent.map(|parent| Context::new().with_remote_span_context(parent));
+        let mut builder = self.tracer.span_builder(name).with_kind(kind);
+        builder = builder.with_attributes(attributes);
+        builder.start_time = begun;
+        (self.tracer).build_with_context(builder, &parent.unwrap_or_default())
     }
 
     /// A call was decided on: it runs, or it is over.
-    fn decided(&self, at: &At<'_>, flow: &Flow, decision: &'static str, rule: &str, runs: bool) {
-        let Flow::Call(call) = flow else { return };
-        let mut attributes = self.decision(call, decision, rule);
+    fn decided(&self, at: &At<'_>, call: &Call, it: &Decision<'_>) {
+        let runs = it.outcome.starts_with("allowed");
+        let mut attributes = vec![
+            KeyValue::new("gen_ai.operation.name", "execute_tool"),
+            KeyValue::new("gen_ai.tool.name", it.tool.to_owned()),
+            KeyValue::new("sluice.app", it.app.to_owned()),
+            KeyValue::new("sluice.decision", it.outcome),
+            KeyValue::new("sluice.rule", it.rule.to_owned()),
+            KeyValue::new("sluice.label", it.label.clone()),
+        ];
+        if self.content {
+            let arguments = it.text.as_str().to_owned();
+            attributes.push(KeyValue::new("gen_ai.tool.call.arguments", arguments));
+        }
         if !runs {
-            attributes.push(KeyValue::new(ERROR, decision));
+            attributes.push(KeyValue::new(ERROR, it.outcome));
         }
         let mut requests = lock(&self.requests);
         let Some(request) = requests.get_mut(&at.request) else {
@@ -158,16 +152,25 @@ impl Spans {
         if request.is_call {
             return request.span.set_attributes(attributes);
         }
-        let parent = request.span.span_context().clone();
+        let parent = Some(request.span.span_context().clone());
         drop(requests);
-        let name = format!("execute_tool {}", self.names.tool(&call.app, &call.tool));
-        let mut span = self
-            .begin(name, SpanKind::Internal, Some(parent))
-            .start(attributes, None);
-        match runs {
-            true => lock(&self.calls).wait(at, call, span),
-            false => span.end(),
+        let name = format!("execute_tool {}", it.tool);
+        let span = self.start(name, SpanKind::Internal, parent, attributes, None);
+        if runs {
+            let key = self.key(at, call);
+            let mut calls = lock(&self.calls);
+            if calls.len() >= MOST_WAITING {
+                // Those whose results never come. Dropping a span ends it.
+                calls.clear();
+            }
+            calls.insert(key, span);
         }
+    }
+
+    /// Names a call of a conversation.
+    fn key(&self, at: &At<'_>, call: &Call) -> u64 {
+        let call = (&call.app, call.tool.as_str(), call.arguments.as_str());
+        self.hasher.hash_one((at.tenant, at.conversation, call))
     }
 
     /// A call is over.
@@ -178,7 +181,7 @@ impl Spans {
             Some(request) if request.is_call => request.span.set_attributes(attributes),
             _ => {
                 drop(requests);
-                if let Some(mut span) = lock(&self.calls).take(at, call) {
+                if let Some(mut span) = lock(&self.calls).remove(&self.key(at, call)) {
                     span.set_attributes(attributes);
                     span.end();
                 }
@@ -189,6 +192,13 @@ impl Spans {
 
 impl EventSink for Spans {
     fn event(&self, at: &At<'_>, event: &Event) {
+        if let Some(it) = self.names.decision(event) {
+            // What is asked about is not decided yet.
+            if let Some(call) = it.call.filter(|_| it.outcome != "asked") {
+                self.decided(at, call, &it);
+            }
+            return;
+        }
         match event {
             Event::Completed {
                 provider, usage, ..
@@ -211,24 +221,9 @@ impl EventSink for Spans {
                 ];
                 // The event comes at its end.
                 let begun = SystemTime::now().checked_sub(Duration::from_millis(usage.total_ms));
-                let span = self.begin(format!("chat {model}"), SpanKind::Client, Some(parent));
-                span.start(attributes, begun).end();
-            }
-            Event::Allowed { flow, by, .. } => {
-                let rule = by.strip_prefix("policy ").unwrap_or_default();
-                self.decided(at, flow, "allowed", rule, true);
-            }
-            Event::Answered { flow, allowed, .. } => {
-                let decision = if *allowed {
-                    "allowed_by_user"
-                } else {
-                    "refused_by_user"
-                };
-                self.decided(at, flow, decision, "", *allowed);
-            }
-            Event::Denied { flow, rule, .. } => {
-                let rule = rule.as_deref().unwrap_or_default();
-                self.decided(at, flow, "denied", rule, false);
+                let name = format!("chat {model}");
+                self.start(name, SpanKind::Client, Some(parent), attributes, begun)
+                    .end();
             }
             Event::Returned { call, is_error, .. } => {
                 self.returned(at, call, is_error.then_some("tool_error"));
@@ -263,9 +258,7 @@ impl EventSink for Spans {
             SpanContext::new(trace, span, TraceFlags::SAMPLED, true, TraceState::NONE)
         });
         let request = Request {
-            span: self
-                .begin(name, SpanKind::Server, parent)
-                .start(attributes, None),
+            span: self.start(name, SpanKind::Server, parent, attributes, None),
             model: began.model.map(str::to_owned),
             is_call: !is_agent,
         };
@@ -305,44 +298,6 @@ fn client() -> Result<Client, String> {
         .join()
         .map_err(|_| "the client of the collector does not start")?;
     made.map_err(|error| error.to_string())
-}
-
-/// A span with its place.
-struct Placed<'a>(&'a SdkTracer, SpanBuilder, Context);
-
-impl Placed<'_> {
-    fn start(self, attributes: Vec<KeyValue>, at: Option<SystemTime>) -> Span {
-        let mut builder = self.1.with_attributes(attributes);
-        builder.start_time = at;
-        self.0.build_with_context(builder, &self.2)
-    }
-}
-
-impl Calls {
-    fn wait(&mut self, at: &At<'_>, call: &Call, span: Span) {
-        let key = self.key(at, call);
-        if self.waiting.insert(key, span).is_none() {
-            self.order.push_back(key);
-        }
-        if self.order.len() > MOST_WAITING
-            && let Some(oldest) = self.order.pop_front()
-        {
-            // Dropping it ends it.
-            self.waiting.remove(&oldest);
-        }
-    }
-
-    fn take(&mut self, at: &At<'_>, call: &Call) -> Option<Span> {
-        let key = self.key(at, call);
-        let span = self.waiting.remove(&key)?;
-        self.order.retain(|own| *own != key);
-        Some(span)
-    }
-
-    fn key(&self, at: &At<'_>, call: &Call) -> u64 {
-        let call = (&call.app, call.tool.as_str(), call.arguments.as_str());
-        self.hasher.hash_one((at.tenant, at.conversation, call))
-    }
 }
 
 /// Counts the spans that the collector does not take.
