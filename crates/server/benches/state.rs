@@ -12,6 +12,7 @@
 mod stage;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,7 @@ fn main() {
         _ => says("It is about the minutes of the board."),
     });
     let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let server = Postgres::start();
     let client = Builder::new_multi_thread()
         .worker_threads(1)
