@@ -44,11 +44,14 @@ pub trait Agents: Send + Sync {
 #[derive(Clone)]
 pub struct Access(Arc<Inner>);
 
+/// What was found of a token, by its digest, and when.
+type Known = HashMap<[u8; 32], (Instant, Option<Agent>)>;
+
 struct Inner {
     agents: Arc<dyn Agents>,
     is_required: bool,
     tenants: BTreeSet<String>,
-    known: Mutex<HashMap<[u8; 32], (Instant, Option<Agent>)>>,
+    known: Mutex<Known>,
 }
 
 /// Who sends a request.

@@ -22,7 +22,7 @@ use axum::middleware;
 use axum::response::{IntoResponse, Redirect, Response};
 use hyper::body::{Frame, SizeHint};
 use hyper_util::service::TowerToHyperService;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -372,8 +372,8 @@ fn last_event(path: &str) -> Option<Bytes> {
             EventFrame::named("error", AnthropicMessage::error(&error()))
         }
         OpenAiResponse::PATH => {
-            let members: Value = error().body()["error"].take();
-            EventFrame::named("error", members)
+            let body = error().body();
+            EventFrame::named("error", body.get("error").cloned().unwrap_or_default())
         }
         super::gateway::PATH => return None,
         _ => EventFrame::data(&json!(error().body())),

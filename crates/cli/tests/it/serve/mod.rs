@@ -295,6 +295,23 @@ fn three_fronts_answer_at_one_address_until_sigterm() {
         .get("/sluice/v1/approvals", &[("authorization", &bearer)])
         .unwrap();
     assert_eq!(waiting.json(), json!({"approvals": []}));
+    // A client on standard input finds the service of its user.
+    let ping = r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#;
+    let first = rpc(
+        "initialize",
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}}),
+    );
+    let (code, out, err) = home.pipe(&["gateway", "--service"], &format!("{first}\n{ping}\n"));
+    let answers: Vec<Value> = out
+        .lines()
+        .map(|it| serde_json::from_str(it).unwrap())
+        .collect();
+    assert!(code == 0 && err.contains(&service.host), "{out} {err}");
+    assert_eq!(
+        answers[0]["result"]["serverInfo"]["name"], "sluice",
+        "{out}"
+    );
+    assert_eq!(answers[1], json!({"jsonrpc": "2.0", "id": 2, "result": {}}));
     // A revoked token ends within a second.
     let runtime = tokio::runtime::Runtime::new().unwrap();
     assert!(runtime.block_on(desk(&home).revoke("agent-1")).unwrap());

@@ -96,7 +96,11 @@ fn killed_services_release_no_call_twice_and_lose_nothing() {
     let (is_over, next) = (AtomicBool::new(false), AtomicUsize::new(0));
     let kills = std::env::var(NIGHTLY).ok().and_then(|it| it.parse().ok());
     let kills = kills.unwrap_or(KILLS);
-    let seed = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+    let seed = SystemTime::UNIX_EPOCH
+        .elapsed()
+        .unwrap()
+        .subsec_nanos()
+        .into();
     let mut random = Random(seed);
     thread::scope(|scope| {
         for client in 0..CLIENTS {
