@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    about, app, approve, chat, desk, doctor, gateway, guard, init, memory, model, permissions,
-    policy, proxy, run, secret, serve, state, token, trace, trust, undo, wrap,
+    about, app, approve, audit, chat, desk, doctor, gateway, guard, init, memory, model,
+    permissions, policy, proxy, run, secret, serve, state, token, trace, trust, undo, wrap,
 };
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (also an untrusted configuration), 2 wrong usage, 3 refused by the policy or you, 130 interrupted, 143 terminated.";
@@ -81,6 +81,11 @@ pub(crate) enum Command {
         after_help = "Example:\n  sluice state export backup.jsonl\n  sluice state import backup.jsonl --url postgres://sluice@db/sluice\n  sluice state status"
     )]
     State(state::State),
+    /// Check, show and export the record of what was decided, answered and changed.
+    #[command(
+        after_help = "Example:\n  sluice audit verify\n  sluice audit show --since 1d --outcome deny\n  sluice audit export --format ocsf > audit.jsonl"
+    )]
+    Audit(audit::Audit),
     /// List and revoke what you allowed with "always".
     #[command(
         after_help = "Example:\n  sluice permissions list\n  sluice permissions revoke 1f0c9e…"

@@ -4,13 +4,17 @@ use std::env;
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use config::{Config, StateSettings};
 use rustix::rand::{GetRandomFlags, getrandom};
+use server::audit::{Audit, AuditKeys, AuditSetup, Note};
 use store::{PoolSettings, Store};
 
 use crate::hex::hex;
+use crate::os_user;
 use crate::paths;
 
 /// The variable with the secret of the deployment.
@@ -73,6 +77,45 @@ pub(crate) fn secret(config: &Config) -> Result<Vec<u8>> {
         );
     }
     Ok(secret)
+}
+
+/// The file of the heads of the audit log.
+pub(crate) fn heads() -> Result<PathBuf> {
+    Ok(paths::state()?.join("audit-heads.jsonl"))
+}
+
+/// The public keys of the audit log: that of the deployment, and that of commands of this user without a configuration.
+pub(crate) fn audit_keys(config: &Config) -> Result<Vec<String>> {
+    let mut secrets = vec![secret(config)?];
+    if database(&config.state)?.is_none() {
+        secrets.push(own_secret()?);
+    }
+    let keys = secrets.iter().map(|secret| keys(secret));
+    keys.map(|keys| Ok(keys?.public())).collect()
+}
+
+fn keys(secret: &[u8]) -> Result<AuditKeys> {
+    AuditKeys::new(secret.trim_ascii()).map_err(|why| anyhow!(why))
+}
+
+/// Notes in the audit log what a command is about to do, in a chain of its own. Without a configuration it is the log of this
+/// user.
+///
+/// # Errors
+/// It cannot be noted, and so must not be done.
+pub(crate) async fn note(config: Option<&Config>, note: Note) -> Result<()> {
+    let (store, secret) = match config {
+        Some(config) => (store(config).await?, secret(config)?),
+        None => (Store::sqlite(&paths::state()?)?, own_secret()?),
+    };
+    let setup = AuditSetup {
+        heads: Some(heads()?),
+        ..AuditSetup::default()
+    };
+    let audit = Audit::open(store.audit(), Arc::new(keys(&secret)?), setup);
+    let user = os_user::name();
+    let note = note.with("who", user).with("front", "command");
+    audit.close(note).await.map_err(|why| anyhow!(why))
 }
 
 /// The secret of this machine, made if it is not there.

@@ -25,7 +25,7 @@ mod store;
 mod time;
 
 pub use archive::ArchiveError;
-pub use audit::{AUDIT_PAGE, AuditBatch, AuditChain, AuditEntry, AuditError, AuditLog, AuditPlace};
+pub use audit::{AuditBatch, AuditChain, AuditEntry, AuditLog};
 pub use database::{DatabaseError, DatabaseFault};
 pub use desk::{
     Answerer, Asked, Desk, DeskError, KeptAnswer, KeptQuestion, KeptToken, NewQuestion, NewToken,

@@ -63,6 +63,7 @@ pub(crate) async fn desk(args: Desk) -> Result<Exit> {
         hosts: args.host,
         user: os_user::name(),
         overview: Some(overview(args.file)),
+        audit: None,
         report: message,
     };
     let page = Page::bind(setup).await?;

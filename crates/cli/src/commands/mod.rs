@@ -3,6 +3,7 @@
 pub(crate) mod about;
 pub(crate) mod app;
 pub(crate) mod approve;
+pub(crate) mod audit;
 pub(crate) mod chat;
 pub(crate) mod desk;
 pub(crate) mod doctor;

@@ -7,8 +7,10 @@ use hub::question::{may, with};
 use hub::trace::escape;
 use ifc::{Bound, Bounds, Lattice};
 use serde_json::{Value, json};
+use server::audit::Note;
 use store::{Action, App, Kept, Name, PermissionId, Standing, Time};
 
+use crate::deployment;
 use crate::exit::Exit;
 use crate::ids::PERMISSIONS;
 use crate::json_lines;
@@ -54,9 +56,9 @@ enum PermissionsAction {
 }
 
 /// Lists or revokes permissions.
-pub(crate) fn permissions(args: &Permissions) -> Result<Exit> {
+pub(crate) async fn permissions(args: &Permissions) -> Result<Exit> {
     match &args.action {
-        PermissionsAction::Revoke { ids, all, yes } => revoke(ids, *all, *yes),
+        PermissionsAction::Revoke { ids, all, yes } => revoke(ids, *all, *yes).await,
         PermissionsAction::List { json } => list(&args.file.open(*json)?, *json),
     }
 }
@@ -160,7 +162,7 @@ pub(crate) fn standing(kept: &Kept) -> String {
 
 /// Revokes by ids alone. The configuration may have mistakes or be untrusted, and a permission may be unreadable, while a
 /// running session still uses them.
-fn revoke(ids: &[String], is_all: bool, yes: bool) -> Result<Exit> {
+async fn revoke(ids: &[String], is_all: bool, yes: bool) -> Result<Exit> {
     // Ids are the same in every lattice.
     let permissions = open_in(Lattice::four_point())?;
     let all = permissions.ids()?;
@@ -175,6 +177,8 @@ fn revoke(ids: &[String], is_all: bool, yes: bool) -> Result<Exit> {
         return Ok(Exit::Refused);
     }
     for id in meant {
+        let note = Note::new("permission", "revoke").with("name", id.to_string());
+        deployment::note(None, note).await?;
         permissions.revoke(id)?;
         say(&format!("{id} is revoked\n"));
     }

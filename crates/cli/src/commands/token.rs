@@ -13,6 +13,7 @@ use hub::trace::escape;
 use ifc::Effect;
 use policy::Place;
 use serde_json::{Value, json};
+use server::audit::Note;
 use tokio::runtime::Handle;
 
 use store::{Desk, KeptToken, NewToken, Role, Time};
@@ -113,11 +114,14 @@ pub(crate) async fn token(args: &Token) -> Result<Exit> {
                 effects: effects.clone(),
                 expires,
             };
-            make(&desk, &new, *json).await
+            make(&args.desk, &desk, &new, *json).await
         }
         Action::List { json } => list(&desk, *json).await,
-        Action::Revoke { name } => match desk.revoke(name).await? {
+        // Before the audit log is written: a wrong name is no event.
+        Action::Revoke { name } => match desk.tokens().await?.iter().any(|it| it.name == *name) {
             true => {
+                args.desk.note("revoke", name, None).await?;
+                desk.revoke(name).await?;
                 say("revoked\n");
                 Ok(Exit::Done)
             }
@@ -141,17 +145,30 @@ impl DeskOf {
     pub(crate) async fn open(&self) -> Result<Arc<Desk>> {
         open(self.config.as_deref()).await
     }
+
+    /// Notes a change of a token in the audit log, before it is made.
+    async fn note(&self, outcome: &str, name: &str, role: Option<Role>) -> Result<()> {
+        let note = Note::new("token", outcome).with("name", name);
+        let note = note.with("role", role.map(Role::name));
+        deployment::note(named(self.config.as_deref())?.as_ref(), note).await
+    }
+}
+
+/// The configuration of a service that is named. A file of the working folder does not count: it may name a database of its
+/// author's.
+fn named(file: Option<&Path>) -> Result<Option<Config>> {
+    let is_named = file.is_some() || env::var_os("SLUICE_CONFIG").is_some_and(|it| !it.is_empty());
+    is_named
+        .then(|| configuration::open(file, false))
+        .transpose()
 }
 
 /// The questions and tokens of the service with this configuration, or of this user.
 pub(crate) async fn open(file: Option<&Path>) -> Result<Arc<Desk>> {
-    // A file of the working folder does not count: it may name a database of its author's.
-    let is_named = file.is_some() || env::var_os("SLUICE_CONFIG").is_some_and(|it| !it.is_empty());
-    if is_named {
-        let config = configuration::open(file, false)?;
-        if deployment::database(&config.state)?.is_some() {
-            return Ok(deployment::store(&config).await?.desk());
-        }
+    if let Some(config) = named(file)?
+        && deployment::database(&config.state)?.is_some()
+    {
+        return Ok(deployment::store(&config).await?.desk());
     }
     let desk = Desk::open(&paths::desk()?).context("the questions and tokens cannot be read")?;
     Ok(Arc::new(desk))
@@ -205,7 +222,7 @@ pub(crate) fn has_person() -> bool {
     std::io::stdin().is_terminal()
 }
 
-async fn make(desk: &Desk, new: &NewToken, as_json: bool) -> Result<Exit> {
+async fn make(of: &DeskOf, desk: &Desk, new: &NewToken, as_json: bool) -> Result<Exit> {
     if !config::is_approver_name(&new.name) {
         bail!("the name of a token has at most 64 letters, digits, '-', '_', '.' and '@'");
     }
@@ -228,6 +245,7 @@ async fn make(desk: &Desk, new: &NewToken, as_json: bool) -> Result<Exit> {
     if new.role != Role::Agent && !has_person() {
         bail!("a token lets others answer in your place, so it is made at a terminal only");
     }
+    of.note("new", &new.name, Some(new.role)).await?;
     let secret = desk.new_token(new, now()).await?;
     if as_json {
         print_json(
@@ -300,7 +318,7 @@ fn value(token: &KeptToken) -> Value {
 }
 
 /// Milliseconds of `30d`.
-fn duration(text: &str) -> Result<i64> {
+pub(crate) fn duration(text: &str) -> Result<i64> {
     let wrong = || anyhow!("write a number of at least 1 with m, h, d or w, like 30d");
     let unit = text.chars().last().ok_or_else(wrong)?;
     let minutes = match unit {

@@ -7,6 +7,7 @@
 )]
 
 mod approve;
+mod audit;
 mod apps;
 mod conventions;
 mod desk;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use store::{ChainId, Time};
+use store::Time;
 
 use super::keys::{AuditKeys, hex, is_signed};
 
@@ -13,48 +13,18 @@ pub(super) const VERSION: u32 = 1;
 /// What the first entry of a chain names as the one before it.
 pub(super) const NONE: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// What is written down. No member has any content: texts and arguments are there as digests alone.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// What is written down. No member has any content: texts and arguments are there as keyed digests alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Note {
-    /// `decision`, `answer`, `grant`, `refusal`, `trust`, `result`, `connection`, `message`, `login`, `token`, `permission`,
-    /// `reload`, `start`, `stop` or `continued`.
+    /// `decision`, `question`, `answer`, `grant`, `refusal`, `trust`, `result`, `connection`, `clearance`, `message`, `login`,
+    /// `token`, `permission`, `reload`, `start`, `stop` or `continued`.
     pub kind: String,
     /// What became of it: `allow`, `ask`, `deny`, `done`, `failed`, the name of an answer …
     pub outcome: String,
-    /// The user, the approver or the name of the token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub who: Option<String>,
-    /// `proxy`, `gateway`, `run`, `desk`, `approve` …
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub front: Option<String>,
-    /// The tenant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tenant: Option<String>,
-    /// The conversation, as the front names it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub conversation: Option<String>,
-    /// The app.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub app: Option<String>,
-    /// The tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool: Option<String>,
-    /// `read`, `write` or `irreversible`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub effect: Option<String>,
-    /// The rule that decided.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rule: Option<String>,
-    /// The label, by the names of its taints; empty is trusted and public.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label: Option<Vec<String>>,
-    /// The keyed digest of the arguments or the text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub content: Option<String>,
-    /// What this kind has besides.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub what: Map<String, Value>,
+    /// The rest: `who`, `front`, `tenant`, `conversation`, `app`, `tool`, `effect`, `rule`, `label` (names of taints), `content` (a
+    /// digest), and what the kind has besides.
+    pub about: Map<String, Value>,
 }
 
 impl Note {
@@ -63,29 +33,23 @@ impl Note {
         Self {
             kind: kind.to_owned(),
             outcome: outcome.to_owned(),
-            ..Self::default()
+            about: Map::new(),
         }
     }
 
-    /// By this user.
-    #[must_use]
-    pub fn by(mut self, who: Option<&str>) -> Self {
-        self.who = who.map(str::to_owned);
-        self
-    }
-
-    /// At this front.
-    #[must_use]
-    pub fn at(mut self, front: &str) -> Self {
-        self.front = Some(front.to_owned());
-        self
-    }
-
-    /// With a member more.
+    /// With a member more. One that has no value is left out.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.what.insert(name.to_owned(), value.into());
+        let value = value.into();
+        if !value.is_null() {
+            self.about.insert(name.to_owned(), value);
+        }
         self
+    }
+
+    /// A member that is a text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.about.get(name).and_then(Value::as_str)
     }
 }
 
@@ -122,23 +86,14 @@ pub struct Link {
     pub hash: String,
 }
 
-/// The digest of an entry's text.
-pub(super) fn hash(text: &str) -> String {
-    hex(&Sha256::digest(text.as_bytes()))
-}
-
 /// The end of a chain, signed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Head {
     /// The version of this form.
     pub version: u32,
-    /// The chain.
-    pub chain: String,
-    /// The number of its last entry.
-    pub number: u64,
-    /// The digest of that entry.
-    pub hash: String,
+    /// The chain and its last entry.
+    pub end: Link,
     /// The time of the first entry.
     pub opened: Time,
     /// The time of the last entry.
@@ -184,15 +139,11 @@ impl Head {
         let head: Self = serde_json::from_str(text).ok()?;
         (json(&head) == text).then_some(head)
     }
+}
 
-    pub(super) fn link(&self) -> Option<(ChainId, Link)> {
-        let link = Link {
-            chain: self.chain.clone(),
-            number: self.number,
-            hash: self.hash.clone(),
-        };
-        Some((self.chain.parse().ok()?, link))
-    }
+/// The digest of an entry's text.
+pub(super) fn hash(text: &str) -> String {
+    hex(&Sha256::digest(text.as_bytes()))
 }
 
 /// One line of JSON. These types have no member that JSON could not write.

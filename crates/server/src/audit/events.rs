@@ -4,8 +4,8 @@
 //! hosts that were connected to, and of people.
 
 use async_trait::async_trait;
-use hub::trace::{self, Call, Cause, Event, Flow, MessageKind};
-use serde_json::{Map, Value, json};
+use hub::trace::{Call, Cause, Event, Flow};
+use serde_json::{Value, json};
 
 use super::entry::Note;
 use super::keys::AuditKeys;
@@ -15,18 +15,21 @@ use crate::sink::{At, EventSink};
 #[async_trait]
 impl EventSink for Audit {
     fn event(&self, at: &At<'_>, event: &Event) {
-        let Some(mut note) = note(self.keys(), event) else {
+        let Some(note) = note(self.keys(), event) else {
             return;
         };
-        note.front = Some(at.front.to_owned());
-        note.tenant = at.tenant.map(str::to_owned);
-        note.conversation = Some(at.conversation.to_owned());
-        match (&note.who, at.asker) {
-            (None, asker) => note.who = asker.map(str::to_owned),
-            (Some(_), Some(asker)) => note = note.with("asker", asker),
-            (Some(_), None) => {}
-        }
-        self.note(note);
+        // Of an answer it is the approver, or no one.
+        let who = if note.kind == "answer" {
+            "asker"
+        } else {
+            "who"
+        };
+        self.note(
+            note.with("front", at.front)
+                .with("tenant", at.tenant)
+                .with("conversation", at.conversation)
+                .with(who, at.asker),
+        );
     }
 
     async fn written(&self) -> Result<(), String> {
@@ -34,14 +37,16 @@ impl EventSink for Audit {
     }
 }
 
-/// The note of an event. `None`: it decides nothing and no one has answered.
+/// The note of an event. `None`: it decides nothing, and no one has answered.
 fn note(keys: &AuditKeys, event: &Event) -> Option<Note> {
+    let digest = |text: &str| keys.digest(text);
     let decision = |outcome, flow| about(keys, Note::new("decision", outcome), flow);
+    let call = |kind, outcome, call| of_call(keys, Note::new(kind, outcome), call);
+    let of_app = |kind, outcome, app: &String| Note::new(kind, outcome).with("app", app.as_str());
     Some(match event {
-        Event::Allowed { flow, by, .. } => Note {
-            rule: by.strip_prefix("policy ").map(str::to_owned),
-            ..decision("allow", flow).with("by", by.as_str())
-        },
+        Event::Allowed { flow, by, .. } => decision("allow", flow)
+            .with("rule", by.strip_prefix("policy "))
+            .with("by", by.as_str()),
         Event::Asked {
             flow,
             rule,
@@ -50,40 +55,32 @@ fn note(keys: &AuditKeys, event: &Event) -> Option<Note> {
             excess,
             ran,
             ..
-        } => {
-            let note = decision("ask", flow);
-            let note = note
-                .with("limit", names(limit))
-                .with("excess", names(excess));
-            let note = match ran {
-                Some(ran) => note.with("ran", ran.as_str()),
-                None => note,
-            };
-            Note {
-                rule: Some(rule.clone()),
-                effect: Some(effect.clone()),
-                ..note
-            }
-        }
-        Event::Denied { flow, reason, .. } => {
-            decision("deny", flow).with("reason", keys.digest(reason))
-        }
+        } => decision("ask", flow)
+            .with("rule", rule.as_str())
+            .with("effect", effect.as_str())
+            .with("limit", names(limit))
+            .with("excess", names(excess))
+            .with("ran", ran.as_deref()),
+        Event::Denied {
+            flow, rule, reason, ..
+        } => decision("deny", flow)
+            .with("rule", rule.as_deref())
+            .with("reason", digest(reason)),
         // The name is the model's own word: there is no such tool, or not with these arguments.
         Event::Rejected {
             tool,
             arguments,
             label,
-            reason,
             ..
-        } => Note {
-            label: Some(label.clone()),
-            content: Some(keys.digest(&format!("{} {}", tool.as_str(), arguments.as_str()))),
-            ..Note::new("decision", "reject").with("reason", keys.digest(reason))
-        },
-        Event::Replied { answer, by, from } => {
-            let note = Note::new("answer", answer).by(by.as_deref());
-            note.with("from", from.as_deref())
-        }
+        } => Note::new("decision", "reject")
+            .with(
+                "content",
+                digest(&format!("{} {}", tool.as_str(), arguments.as_str())),
+            )
+            .with("label", names(label)),
+        Event::Replied { answer, by, from } => Note::new("answer", answer)
+            .with("who", by.as_deref())
+            .with("from", from.as_deref()),
         Event::Answered {
             flow,
             answer,
@@ -99,19 +96,11 @@ fn note(keys: &AuditKeys, event: &Event) -> Option<Note> {
             until,
             ..
         } => {
-            let text = |text: &Cause| {
-                json!({
-                    "region": text.region,
-                    "label": text.label,
-                    "content": keys.digest(&text.excerpt),
-                })
-            };
-            let texts: Vec<Value> = texts.iter().map(text).collect();
-            Note {
-                app: Some(app.clone()),
-                effect: Some(effect.clone()),
-                ..Note::new("trust", until).with("texts", texts)
-            }
+            let text =
+                |text: &Cause| json!({"label": text.label, "content": digest(&text.excerpt)});
+            of_app("trust", until, app)
+                .with("effect", effect.as_str())
+                .with("texts", texts.iter().map(text).collect::<Vec<_>>())
         }
         Event::ConnectionAsked {
             app,
@@ -120,28 +109,21 @@ fn note(keys: &AuditKeys, event: &Event) -> Option<Note> {
             label,
             rule,
             answer,
-        } => Note {
-            app: Some(app.clone()),
-            rule: Some(rule.clone()),
-            label: Some(label.clone()),
-            ..Note::new("connection", answer)
-                .with("to", to.as_str())
-                .with("domain", domain.as_str())
-        },
-        Event::Egress { app, to, outcome } => Note {
-            app: Some(app.clone()),
-            content: Some(keys.digest(outcome)),
-            ..Note::new("connection", "reported").with("to", to.as_str())
-        },
-        Event::NameDenied { app, name, .. } => Note {
-            app: Some(app.clone()),
-            content: Some(keys.digest(name)),
-            ..Note::new("connection", "deny")
-        },
-        Event::ClearanceAsked { above, allowed, .. } => Note {
-            label: Some(above.clone()),
-            ..Note::new("clearance", if *allowed { "allow" } else { "deny" })
-        },
+        } => of_app("connection", answer, app)
+            .with("rule", rule.as_str())
+            .with("label", names(label))
+            .with("to", to.as_str())
+            .with("domain", domain.as_str()),
+        Event::Egress { app, to, outcome } => of_app("connection", "reported", app)
+            .with("to", to.as_str())
+            .with("content", digest(outcome)),
+        Event::NameDenied { app, name, .. } => {
+            of_app("connection", "deny", app).with("content", digest(name))
+        }
+        Event::ClearanceAsked { above, allowed, .. } => {
+            Note::new("clearance", if *allowed { "allow" } else { "deny" })
+                .with("label", names(above))
+        }
         Event::Message {
             exchange,
             message,
@@ -150,52 +132,42 @@ fn note(keys: &AuditKeys, event: &Event) -> Option<Note> {
             serves,
             label,
             ..
-        } => Note {
-            app: Some(asks.clone()),
-            label: Some(label.clone()),
-            ..Note::new("message", of_message(*message))
+        } => {
+            let outcome = serde_json::to_value(message).unwrap_or_default();
+            of_app("message", outcome.as_str().unwrap_or_default(), asks)
                 .with("serves", serves.as_str())
                 .with("functionality", functionality.as_str())
                 .with("exchange", exchange.as_str())
-        },
+                .with("label", names(label))
+        }
         Event::AppAsked {
-            call,
+            call: of,
             text,
             label,
             by,
-        } => Note {
-            label: Some(label.clone()),
-            content: Some(keys.digest(text)),
-            ..of_call(keys, Note::new("question", "allow"), call).with("by", by.as_str())
-        },
+        } => call("question", "allow", of)
+            .with("content", digest(text))
+            .with("label", names(label))
+            .with("by", by.as_str()),
         Event::AppAnswered {
-            call,
+            call: of,
             answer,
             content,
-        } => Note {
-            content: Some(keys.digest(content)),
-            ..of_call(keys, Note::new("answer", answer), call)
-        },
-        Event::AppRefused { call, request, .. } => {
-            of_call(keys, Note::new("question", "deny"), call).with("request", request.as_str())
-        }
+        } => call("answer", answer, of).with("content", digest(content)),
+        Event::AppRefused {
+            call: of, request, ..
+        } => call("question", "deny", of).with("request", request.as_str()),
         Event::Returned {
-            call,
+            call: of,
             bytes,
             is_error,
             label,
             ..
-        } => Note {
-            label: Some(label.clone()),
-            ..of_call(
-                keys,
-                Note::new("result", if *is_error { "error" } else { "done" }),
-                call,
-            )
-            .with("bytes", *bytes)
-        },
-        Event::CallUnknown { call, .. } => of_call(keys, Note::new("result", "unknown"), call),
-        Event::CallFailed { call, .. } => of_call(keys, Note::new("result", "failed"), call),
+        } => call("result", if *is_error { "error" } else { "done" }, of)
+            .with("label", names(label))
+            .with("bytes", *bytes),
+        Event::CallUnknown { call: of, .. } => call("result", "unknown", of),
+        Event::CallFailed { call: of, .. } => call("result", "failed", of),
         _ => return None,
     })
 }
@@ -204,64 +176,33 @@ fn note(keys: &AuditKeys, event: &Event) -> Option<Note> {
 fn about(keys: &AuditKeys, note: Note, flow: &Flow) -> Note {
     match flow {
         Flow::Call(call) => of_call(keys, note, call),
-        Flow::Message(message) => {
-            let trace::Message {
-                from,
-                to,
-                functionality,
-                stage,
-                text,
-                label,
-            } = message;
-            Note {
-                app: Some(from.clone()),
-                label: Some(label.clone()),
-                content: Some(keys.digest(text)),
-                ..note
-                    .with("to", to.as_str())
-                    .with("functionality", functionality.as_str())
-                    .with("stage", stage.as_str())
-            }
-        }
-        Flow::Answer { apps, text, label } => {
-            let apps: Vec<&str> = apps.iter().map(String::as_str).collect();
-            Note {
-                app: (!apps.is_empty()).then(|| apps.join(", ")),
-                label: Some(label.clone()),
-                content: Some(keys.digest(text)),
-                ..note.with("sink", "answer")
-            }
-        }
+        Flow::Message(message) => note
+            .with("app", message.from.as_str())
+            .with("to", message.to.as_str())
+            .with("functionality", message.functionality.as_str())
+            .with("stage", message.stage.as_str())
+            .with("label", names(&message.label))
+            .with("content", keys.digest(&message.text)),
+        Flow::Answer { apps, text, label } => note
+            .with("sink", "answer")
+            .with("apps", apps.iter().cloned().collect::<Vec<_>>())
+            .with("label", names(label))
+            .with("content", keys.digest(text)),
     }
 }
 
 fn of_call(keys: &AuditKeys, note: Note, call: &Call) -> Note {
-    let data = call.data.iter();
-    let data: Map<String, Value> = data.map(|(at, label)| (at.clone(), names(label))).collect();
-    let note = match data.is_empty() {
+    let note = match call.data.is_empty() {
         true => note,
-        false => note.with("data", data),
+        // The labels of its data arguments.
+        false => note.with("data", json!(call.data)),
     };
-    Note {
-        app: Some(call.app.clone()),
-        tool: Some(call.tool.as_str().to_owned()),
-        label: Some(call.label.clone()),
-        content: Some(keys.digest(&call.arguments)),
-        ..note
-    }
+    note.with("app", call.app.as_str())
+        .with("tool", call.tool.as_str())
+        .with("label", names(&call.label))
+        .with("content", keys.digest(&call.arguments))
 }
 
 fn names(label: &[String]) -> Value {
     label.into()
-}
-
-fn of_message(kind: MessageKind) -> &'static str {
-    match kind {
-        MessageKind::Probe => "probe",
-        MessageKind::Formats => "formats",
-        MessageKind::Request => "request",
-        MessageKind::Response => "response",
-        MessageKind::Dropped => "dropped",
-        MessageKind::Denied => "deny",
-    }
 }

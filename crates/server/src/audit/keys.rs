@@ -1,23 +1,10 @@
 //! The keys of the audit log, which are derived from the secret of the deployment.
 
-use std::fmt;
-
 use ring::hmac;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 
 /// Bytes of the shortest secret that keys are derived from.
 const SHORTEST: usize = 16;
-
-/// Why there are no keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum KeyError {
-    /// It could be guessed.
-    #[error("the secret of the deployment has fewer than {SHORTEST} bytes")]
-    Short,
-    /// The library refused it.
-    #[error("no key can be made from the secret of the deployment")]
-    Refused,
-}
 
 /// Signs heads, and makes the digests of contents.
 ///
@@ -32,9 +19,9 @@ impl AuditKeys {
     ///
     /// # Errors
     /// The secret is too short.
-    pub fn new(secret: &[u8]) -> Result<Self, KeyError> {
+    pub fn new(secret: &[u8]) -> Result<Self, &'static str> {
         if secret.len() < SHORTEST {
-            return Err(KeyError::Short);
+            return Err("the secret of the deployment is too short for keys");
         }
         let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
         let derived = |what: &str| hmac::sign(&secret, what.as_bytes());
@@ -42,7 +29,7 @@ impl AuditKeys {
         let pair = Ed25519KeyPair::from_seed_unchecked(seed.as_ref());
         let digests = derived("sluice audit, digests of contents");
         Ok(Self {
-            pair: pair.map_err(|_| KeyError::Refused)?,
+            pair: pair.map_err(|_| "no key can be made from the secret of the deployment")?,
             digests: hmac::Key::new(hmac::HMAC_SHA256, digests.as_ref()),
         })
     }
@@ -62,12 +49,6 @@ impl AuditKeys {
     }
 }
 
-impl fmt::Debug for AuditKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AuditKeys({})", self.public())
-    }
-}
-
 /// Whether this key has signed this statement. Keys and signatures are lowercase hexadecimal digits, so that each has one form.
 pub(super) fn is_signed(key: &str, statement: &str, signature: &str) -> bool {
     let (Some(key), Some(signature)) = (bytes(key), bytes(signature)) else {
@@ -78,22 +59,20 @@ pub(super) fn is_signed(key: &str, statement: &str, signature: &str) -> bool {
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {
-    use fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or_default();
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(digit).collect()
 }
 
 fn bytes(digits: &str) -> Option<Vec<u8>> {
-    let pairs = digits.as_bytes().chunks(2).map(|pair| {
-        let digit = |at: usize| match pair.get(at)? {
-            digit @ b'0'..=b'9' => Some(digit - b'0'),
-            digit @ b'a'..=b'f' => Some(digit - b'a' + 10),
-            _ => None,
-        };
-        Some(digit(0)? << 4 | digit(1)?)
+    let digit = |digit: u8| match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    };
+    let pairs = digits.as_bytes().chunks(2).map(|pair| match *pair {
+        [high, low] => Some(digit(high)? << 4 | digit(low)?),
+        _ => None,
     });
     pairs.collect()
 }

@@ -11,8 +11,8 @@ mod ocsf;
 mod verify;
 mod writer;
 
-pub use entry::{Entry, Head, Note};
-pub use keys::{AuditKeys, KeyError};
+pub use entry::{Entry, Head, Link, Note};
+pub use keys::AuditKeys;
 pub use ocsf::{OCSF_VERSION, ocsf};
-pub use verify::{Fault, FaultKind, Report, verify};
+pub use verify::{Fault, Report, verify};
 pub use writer::{Audit, AuditSetup};

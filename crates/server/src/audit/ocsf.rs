@@ -1,30 +1,17 @@
 //! Entries in the form of the Open Cybersecurity Schema Framework.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::entry::{Entry, Note};
 
 /// The version of the schema.
 pub const OCSF_VERSION: &str = "1.3.0";
 
-/// A class of the schema: its number and that of its category.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Class(u32, u32);
-
-const AUTHENTICATION: Class = Class(3002, 3);
-const ENTITY_MANAGEMENT: Class = Class(3004, 3);
-const APPLICATION_LIFECYCLE: Class = Class(6002, 6);
-const API_ACTIVITY: Class = Class(6003, 6);
-
-/// Activities, by the numbers of their classes.
-const CREATE: u32 = 1;
-const READ: u32 = 2;
-const UPDATE: u32 = 3;
-const DELETE: u32 = 4;
-const LOGON: u32 = 1;
-const START: u32 = 3;
-const STOP: u32 = 4;
-const OTHER: u32 = 99;
+/// Classes of the schema.
+const AUTHENTICATION: u32 = 3002;
+const ENTITY_MANAGEMENT: u32 = 3004;
+const APPLICATION_LIFECYCLE: u32 = 6002;
+const API_ACTIVITY: u32 = 6003;
 
 /// An entry as an event of OCSF: API Activity for what an agent does and what becomes of it, Authentication, Entity
 /// Management for tokens, permissions and the configuration, Application Lifecycle for start and stop. `text` is the entry as
@@ -32,19 +19,22 @@ const OTHER: u32 = 99;
 pub fn ocsf(entry: &Entry, text: &str) -> Value {
     let note = &entry.note;
     let (class, activity) = class(note);
-    let failed = matches!(
-        note.outcome.as_str(),
-        "deny" | "reject" | "no" | "failed" | "error" | "unknown" | "dropped"
-    );
+    let front = note.text("front").unwrap_or("sluice");
+    let who = note.text("who");
+    let product =
+        json!({"name": "Sluice", "vendor_name": "Sluice", "version": env!("CARGO_PKG_VERSION")});
+    let denies = ["deny", "denied", "reject", "no", "dropped", "none in time"];
+    let is_denied = denies.contains(&note.outcome.as_str()) || note.kind == "refusal";
+    let is_failed = is_denied || ["failed", "error", "unknown"].contains(&note.outcome.as_str());
     let mut event = json!({
-        "category_uid": class.1,
-        "class_uid": class.0,
+        "category_uid": class / 1000,
+        "class_uid": class,
         "activity_id": activity,
-        "type_uid": class.0 * 100 + activity,
+        "type_uid": class * 100 + activity,
         "time": entry.at.millis(),
         // Informational, or low: what was denied is worth a look, and is what the policy is for.
-        "severity_id": if failed { 2 } else { 1 },
-        "status_id": if failed { 2 } else { 1 },
+        "severity_id": if is_failed { 2 } else { 1 },
+        "status_id": if is_failed { 2 } else { 1 },
         "status_detail": note.outcome,
         "message": format!("{}: {}", note.kind, note.outcome),
         "metadata": {
@@ -53,84 +43,50 @@ pub fn ocsf(entry: &Entry, text: &str) -> Value {
             "sequence": entry.number,
             "log_name": "audit",
             "event_code": note.kind,
-            "product": {
-                "name": "Sluice",
-                "vendor_name": "Sluice",
-                "version": env!("CARGO_PKG_VERSION"),
-            },
+            "product": product,
         },
+        "actor": {"app_name": front},
         "raw_data": text,
-        "unmapped": { "sluice": note },
+        "unmapped": {"sluice": note.about},
     });
-    let mut set = |at: &str, value: Value| {
-        if let Some(place) = event.pointer_mut(at).and_then(Value::as_object_mut) {
-            place.extend(value.as_object().cloned().unwrap_or_default());
-        }
+    // Each place is there: `json!` has made it, or makes it.
+    let mut set = |place: &str, name: &str, value: Value| {
+        let place = event.pointer_mut(place).and_then(Value::as_object_mut);
+        place.and_then(|place| place.insert(name.to_owned(), value));
     };
-    if let Some(tenant) = &note.tenant {
-        set("/metadata", json!({ "tenant_uid": tenant }));
+    let names = [
+        ("tenant", "tenant_uid"),
+        ("conversation", "correlation_uid"),
+    ];
+    for (own, name) in names {
+        if let Some(value) = note.text(own) {
+            set("/metadata", name, value.into());
+        }
     }
-    if let Some(conversation) = &note.conversation {
-        set("/metadata", json!({ "correlation_uid": conversation }));
+    if let Some(who) = who {
+        set("/actor", "user", json!({"name": who}));
     }
-    let user = json!({ "name": note.who.as_deref().unwrap_or("unknown") });
-    let front = note.front.as_deref().unwrap_or("sluice");
-    let mut actor = Map::from_iter([("app_name".to_owned(), front.into())]);
-    if note.who.is_some() {
-        actor.insert("user".to_owned(), user.clone());
-    }
-    set("", json!({ "actor": actor }));
-    if class == AUTHENTICATION {
-        set("", json!({ "user": user, "service": { "name": front } }));
-    } else if class == ENTITY_MANAGEMENT {
-        let name = note.what.get("name").and_then(Value::as_str);
-        let entity = json!({ "name": name.unwrap_or(&note.kind), "type": note.kind });
-        set("", json!({ "entity": entity }));
-    } else if class == APPLICATION_LIFECYCLE {
-        set(
-            "",
-            json!({ "app": { "name": "Sluice", "vendor_name": "Sluice", "version": env!("CARGO_PKG_VERSION") } }),
-        );
-    } else {
-        let operation = note.tool.as_deref().unwrap_or(&note.kind);
-        let service = note.app.as_deref().unwrap_or(front);
-        let api = json!({ "operation": operation, "service": { "name": service } });
-        set(
-            "",
-            json!({ "api": api, "src_endpoint": { "svc_name": front } }),
-        );
-        if let Some(action) = action(note) {
-            let rule = note.rule.as_deref().unwrap_or("none");
-            set("/metadata", json!({ "profiles": ["security_control"] }));
+    match class {
+        AUTHENTICATION => {
+            set("", "user", json!({"name": who.unwrap_or("unknown")}));
+            set("", "service", json!({"name": front}));
+        }
+        ENTITY_MANAGEMENT => {
+            let name = note.text("name").unwrap_or(&note.kind);
+            set("", "entity", json!({"name": name, "type": note.kind}));
+        }
+        APPLICATION_LIFECYCLE => set("", "app", product),
+        _ => {
+            let operation = note.text("tool").unwrap_or(&note.kind);
+            let service = note.text("app").unwrap_or(front);
             set(
                 "",
-                json!({ "action_id": action, "disposition_id": action, "policy": { "name": rule } }),
+                "api",
+                json!({"operation": operation, "service": {"name": service}}),
             );
+            set("", "src_endpoint", json!({"svc_name": front}));
         }
     }
-    event
-}
-
-fn class(note: &Note) -> (Class, u32) {
-    match note.kind.as_str() {
-        "login" => (AUTHENTICATION, LOGON),
-        "token" | "permission" => match note.outcome.as_str() {
-            "revoke" => (ENTITY_MANAGEMENT, DELETE),
-            _ => (ENTITY_MANAGEMENT, CREATE),
-        },
-        "reload" => (ENTITY_MANAGEMENT, UPDATE),
-        "start" => (APPLICATION_LIFECYCLE, START),
-        "stop" => (APPLICATION_LIFECYCLE, STOP),
-        _ => match note.effect.as_deref() {
-            Some("read") => (API_ACTIVITY, READ),
-            Some("write" | "irreversible") => (API_ACTIVITY, UPDATE),
-            _ => (API_ACTIVITY, OTHER),
-        },
-    }
-}
-
-/// Of a decision or an answer: 1 is allowed, 2 is denied (as an action) and blocked (as a disposition).
-fn action(note: &Note) -> Option<u32> {
     let decides = [
         "decision",
         "grant",
@@ -139,12 +95,33 @@ fn action(note: &Note) -> Option<u32> {
         "clearance",
         "message",
     ];
-    if !decides.contains(&note.kind.as_str()) {
-        return None;
+    let is_open = ["ask", "reported"].contains(&note.outcome.as_str());
+    if decides.contains(&note.kind.as_str()) && !is_open {
+        // Allowed or denied, as an action; allowed or blocked, as a disposition.
+        let action = if is_denied { 2 } else { 1 };
+        set("/metadata", "profiles", json!(["security_control"]));
+        set("", "action_id", action.into());
+        set("", "disposition_id", action.into());
+        if let Some(rule) = note.text("rule") {
+            set("", "policy", json!({"name": rule}));
+        }
     }
-    match note.outcome.as_str() {
-        "ask" | "reported" => None,
-        "deny" | "reject" | "no" | "dropped" => Some(2),
-        _ => Some(if note.kind == "refusal" { 2 } else { 1 }),
+    event
+}
+
+/// The class of a note, and the activity.
+fn class(note: &Note) -> (u32, u32) {
+    match (note.kind.as_str(), note.outcome.as_str()) {
+        ("login", _) => (AUTHENTICATION, 1),
+        ("token" | "permission", "revoke") => (ENTITY_MANAGEMENT, 4),
+        ("token" | "permission", _) => (ENTITY_MANAGEMENT, 1),
+        ("reload", _) => (ENTITY_MANAGEMENT, 3),
+        ("start", _) => (APPLICATION_LIFECYCLE, 3),
+        ("stop", _) => (APPLICATION_LIFECYCLE, 4),
+        _ => match note.text("effect") {
+            Some("read") => (API_ACTIVITY, 2),
+            Some(_) => (API_ACTIVITY, 3),
+            None => (API_ACTIVITY, 99),
+        },
     }
 }

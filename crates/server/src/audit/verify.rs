@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use store::{AuditChain, AuditEntry, AuditError, AuditLog, Time};
+use store::{AuditChain, AuditEntry, AuditLog, StateError, Time};
 
 use super::entry::{Entry, Head, Link, NONE, VERSION, hash};
 
@@ -17,57 +17,10 @@ pub struct Fault {
     pub chain: String,
     /// The entry, if it is one.
     pub entry: Option<u64>,
+    /// A word for programs: `changed`, `moved`, `gap`, `cut`, `beyond`, `head`, `signature`, `key`, `fork`, `missing`, `row`, `witness`.
+    pub kind: &'static str,
     /// What is wrong.
-    pub kind: FaultKind,
-}
-
-/// What is wrong in a log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FaultKind {
-    /// The entry, or the one behind it, is not the one that was written.
-    Changed,
-    /// The entry has the place of this one.
-    Moved(u64),
-    /// Entries from the first number to the second are missing.
-    Gap(u64, u64),
-    /// Entries behind this one are missing: a head names more.
-    Cut(u64),
-    /// There are entries behind the end that the head names.
-    Beyond(u64),
-    /// The head is missing, or is not of the form in which it was written.
-    Head,
-    /// The head was changed: its signature is not right.
-    Signature,
-    /// The head is signed by this other key.
-    Key(String),
-    /// Another chain, or a head outside of the store, names another entry with this number.
-    Fork,
-    /// The chain is missing that another chain, or a head outside of the store, names.
-    Missing,
-    /// The row of the chain was changed.
-    Row,
-    /// A line of the heads outside of the store is not a head of this key.
-    Witness,
-}
-
-impl FaultKind {
-    /// A word for programs.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Changed => "changed",
-            Self::Moved(_) => "moved",
-            Self::Gap(..) => "gap",
-            Self::Cut(_) => "cut",
-            Self::Beyond(_) => "beyond",
-            Self::Head => "head",
-            Self::Signature => "signature",
-            Self::Key(_) => "key",
-            Self::Fork => "fork",
-            Self::Missing => "missing",
-            Self::Row => "row",
-            Self::Witness => "witness",
-        }
-    }
+    pub reason: String,
 }
 
 impl fmt::Display for Fault {
@@ -76,32 +29,7 @@ impl fmt::Display for Fault {
         if let Some(entry) = self.entry {
             write!(f, ", entry {entry}")?;
         }
-        match &self.kind {
-            FaultKind::Changed => f.write_str(
-                ": it, or the name that the next entry or the head has of it, was changed",
-            ),
-            FaultKind::Moved(place) => write!(f, ": it stands in the place of entry {place}"),
-            FaultKind::Gap(from, to) if from == to => write!(f, ": entry {from} is missing"),
-            FaultKind::Gap(from, to) => write!(f, ": entries {from} to {to} are missing"),
-            FaultKind::Cut(last) => {
-                write!(f, ": the end was cut; a signed head names {last} entries")
-            }
-            FaultKind::Beyond(last) => write!(
-                f,
-                ": it was added behind entry {last}, the last one of the head"
-            ),
-            FaultKind::Head => f.write_str(": its head is missing or damaged"),
-            FaultKind::Signature => f.write_str(": its head was changed; the signature is wrong"),
-            FaultKind::Key(key) => write!(f, ": its head is signed by another key, {key}"),
-            FaultKind::Fork => f.write_str(
-                ": another entry had this number when it was witnessed; the chain was written anew",
-            ),
-            FaultKind::Missing => f.write_str(": the chain is missing, and was witnessed"),
-            FaultKind::Row => f.write_str(": its row was changed"),
-            FaultKind::Witness => f.write_str(
-                ": the head outside of the store is damaged, or is signed by another key",
-            ),
-        }
+        write!(f, ": {}", self.reason)
     }
 }
 
@@ -116,10 +44,21 @@ pub struct Report {
     pub removed: usize,
     /// Heads outside of the store that were compared.
     pub witnessed: usize,
-    /// The last entry of each chain that has no closing head: its process is running, or ended without one.
-    pub open: Vec<(String, u64, Time)>,
+    /// The end of each chain that has no closing head: its process is running, or ended without one.
+    pub open: Vec<(Link, Time)>,
     /// What is wrong.
     pub faults: Vec<Fault>,
+}
+
+impl Report {
+    fn fault(&mut self, chain: &str, entry: Option<u64>, kind: &'static str, reason: &str) {
+        self.faults.push(Fault {
+            chain: chain.to_owned(),
+            entry,
+            kind,
+            reason: reason.to_owned(),
+        });
+    }
 }
 
 /// Checks all chains of a log. Their heads have to be signed by one of these keys. `witnessed` are lines of heads that were
@@ -133,13 +72,13 @@ pub async fn verify(
     log: &dyn AuditLog,
     keys: &[String],
     witnessed: &[String],
-) -> Result<Report, AuditError> {
+) -> Result<Report, StateError> {
     let mut attempt = 1;
     loop {
-        let before = log.chains().await?;
+        let before = log.chains(None).await?;
         let report = check(log, &before, keys, witnessed).await?;
-        // Chains that were removed or begun meanwhile look like faults.
-        if report.faults.is_empty() || attempt == ATTEMPTS || log.chains().await? == before {
+        // Chains that were removed meanwhile look like faults.
+        if report.faults.is_empty() || attempt == ATTEMPTS || log.chains(None).await? == before {
             return Ok(report);
         }
         attempt += 1;
@@ -151,218 +90,207 @@ async fn check(
     chains: &[AuditChain],
     keys: &[String],
     witnessed: &[String],
-) -> Result<Report, AuditError> {
-    let mut check = Check {
-        keys,
-        report: Report::default(),
-        wanted: BTreeMap::new(),
-        linked: BTreeMap::new(),
-    };
+) -> Result<Report, StateError> {
+    let mut report = Report::default();
+    // What chains have to have, by chain.
+    let mut wanted: BTreeMap<String, Vec<Link>> = BTreeMap::new();
     for line in witnessed {
-        match Head::read(line).filter(|head| check.is_ours(head)) {
-            Some(head) if head.removed.is_none() => {
-                if let Some((_, link)) = head.link() {
-                    check.want(link);
-                }
-                check.report.witnessed += 1;
+        match Head::read(line).filter(|head| keys.contains(&head.key) && head.is_signed()) {
+            Some(Head { end, .. }) => {
+                report.witnessed += 1;
+                wanted.entry(end.chain.clone()).or_default().push(end);
             }
-            Some(_) => {}
-            None => check.fault("outside of the store", None, FaultKind::Witness),
+            None => {
+                let why = "a head outside of the store is damaged, or is signed by another key";
+                report.fault("unknown", None, "witness", why);
+            }
         }
     }
-    // First what the chains say of each other, so that each entry is read once.
+    // First what the chains say of each other, so that each entry is read once: how far each is named.
+    let mut linked: BTreeMap<String, u64> = BTreeMap::new();
     for chain in chains {
-        let entries = log.entries(chain.chain, 0).await?;
-        let first = entries.first().filter(|entry| entry.number == 1);
+        let first = log.entries(chain.chain, 0).await?.into_iter().next();
+        let first = first.filter(|first| first.number == 1);
         let first = first.and_then(|first| serde_json::from_str::<Entry>(&first.text).ok());
         let head = || chain.head.as_deref().and_then(Head::read);
-        let after = match first {
-            Some(first) => first.after,
-            None => head().map(|head| head.after).unwrap_or_default(),
-        };
-        for link in after {
-            let end = check.linked.entry(link.chain.clone()).or_default();
+        let after = first.map(|first| first.after);
+        let after = after.or_else(|| head().map(|head| head.after));
+        for link in after.unwrap_or_default() {
+            let end = linked.entry(link.chain.clone()).or_default();
             *end = link.number.max(*end);
-            check.want(link);
+            wanted.entry(link.chain.clone()).or_default().push(link);
         }
     }
-    for chain in chains {
-        check.chain(log, chain).await?;
-    }
-    for link in std::mem::take(&mut check.wanted).into_values().flatten() {
-        check.fault(&link.chain, None, FaultKind::Missing);
-    }
-    Ok(check.report)
-}
-
-struct Check<'a> {
-    keys: &'a [String],
-    report: Report,
-    /// What chains have to have, by chain.
-    wanted: BTreeMap<String, Vec<Link>>,
-    /// How far other chains name each.
-    linked: BTreeMap<String, u64>,
-}
-
-impl Check<'_> {
-    fn fault(&mut self, chain: &str, entry: Option<u64>, kind: FaultKind) {
-        self.report.faults.push(Fault {
-            chain: chain.to_owned(),
-            entry,
-            kind,
-        });
-    }
-
-    fn is_ours(&self, head: &Head) -> bool {
-        self.keys.contains(&head.key) && head.is_signed()
-    }
-
-    fn want(&mut self, link: Link) {
-        self.wanted
-            .entry(link.chain.clone())
-            .or_default()
-            .push(link);
-    }
-
-    /// The head of a row, if it is one that counts.
-    fn head(&mut self, chain: &AuditChain) -> Option<Head> {
-        let id = chain.chain.to_string();
-        let Some(head) = chain.head.as_deref().and_then(Head::read) else {
-            self.fault(&id, None, FaultKind::Head);
-            return None;
-        };
-        let kind = match () {
-            () if !self.keys.contains(&head.key) => FaultKind::Key(head.key.clone()),
-            () if !head.is_signed() => FaultKind::Signature,
-            () if head.version != VERSION || head.chain != id => FaultKind::Head,
-            () if head.number != chain.number => FaultKind::Row,
-            () => return Some(head),
-        };
-        self.fault(&id, None, kind);
-        None
-    }
-
-    async fn chain(&mut self, log: &dyn AuditLog, row: &AuditChain) -> Result<(), AuditError> {
+    for row in chains {
         let id = row.chain.to_string();
-        let wanted = self.wanted.remove(&id).unwrap_or_default();
-        if row.linked != self.linked.get(&id).copied().unwrap_or(0) {
-            self.fault(&id, None, FaultKind::Row);
+        let wanted = wanted.remove(&id).unwrap_or_default();
+        if row.linked != linked.get(&id).copied().unwrap_or(0) {
+            let why = "another chain names another end of it, or is gone";
+            report.fault(&id, None, "row", why);
         }
-        let mut place = Place::new(id.clone());
-        let (mut row, mut head) = (row.clone(), self.head(row));
-        loop {
-            let entries = log.entries(row.chain, place.number).await?;
-            if !entries.is_empty() {
-                let faults = entries.iter().flat_map(|entry| place.next(entry, &wanted));
-                let faults: Vec<Fault> = faults.collect();
-                self.report.faults.extend(faults);
+        check_chain(log, row, keys, &wanted, &mut report).await?;
+    }
+    for chain in wanted.into_keys() {
+        let why = "the chain is missing; a head outside of the store, or another chain, names it";
+        report.fault(&chain, None, "missing", why);
+    }
+    Ok(report)
+}
+
+async fn check_chain(
+    log: &dyn AuditLog,
+    row: &AuditChain,
+    keys: &[String],
+    wanted: &[Link],
+    report: &mut Report,
+) -> Result<(), StateError> {
+    let id = row.chain.to_string();
+    let head = row.head.as_deref().and_then(Head::read);
+    let wrong = match &head {
+        Some(head) if !keys.contains(&head.key) => Some((
+            "key",
+            format!("its head is signed by another key, {}", head.key),
+        )),
+        Some(head) if !head.is_signed() => Some(("signature", "its head was changed".to_owned())),
+        Some(Head { end, version, .. })
+            if *version == VERSION && end.chain == id && end.number == row.number =>
+        {
+            None
+        }
+        _ => Some(("head", "its head is missing or damaged".to_owned())),
+    };
+    if let Some((kind, why)) = &wrong {
+        report.fault(&id, None, kind, why);
+    }
+    let head = head.filter(|_| wrong.is_none());
+    let mut place = Place {
+        number: 0,
+        hash: Some(NONE.to_owned()),
+    };
+    let (mut count, mut beyond) = (0, None);
+    loop {
+        let before = place.number;
+        for entry in log.entries(row.chain, before).await? {
+            let end = head.as_ref().map_or(u64::MAX, |head| head.end.number);
+            if entry.number > end {
+                beyond = beyond.or(Some(entry.number));
                 continue;
             }
-            // The entries are read to their end: only now the head can be compared with it.
-            let now = log.chain(row.chain).await?;
-            match now.filter(|now| now.number > place.number && now.number > row.number) {
-                Some(now) => (head, row) = (self.head(&now), now),
-                None => break,
-            }
+            place.next(&id, &entry, wanted, report);
+            count += 1;
         }
-        let Some(head) = head else { return Ok(()) };
-        if head.removed.is_some() {
-            self.removed(&head, &place, &wanted);
-            return Ok(());
-        }
-        self.report.chains += 1;
-        self.report.entries += place.count;
-        match () {
-            () if place.number < head.number => self.fault(&id, None, FaultKind::Cut(head.number)),
-            () if place.number > head.number => {
-                self.fault(&id, Some(place.number), FaultKind::Beyond(head.number));
-            }
-            () if place.hash.as_ref().is_some_and(|hash| *hash != head.hash) => {
-                self.fault(&id, Some(place.number), FaultKind::Changed);
-            }
-            () if !head.closed => self.report.open.push((id.clone(), head.number, head.at)),
-            () => {}
-        }
-        let past = wanted.iter().filter(|link| link.number > place.number);
-        if let Some(number) = past.map(|link| link.number).max() {
-            self.fault(&id, None, FaultKind::Cut(number));
-        }
-        Ok(())
-    }
-
-    /// A chain whose entries were removed for their age.
-    fn removed(&mut self, head: &Head, place: &Place, wanted: &[Link]) {
-        self.report.removed += 1;
-        if place.count > 0 {
-            self.fault(&head.chain, Some(place.number), FaultKind::Beyond(0));
-        }
-        for link in wanted {
-            if link.number > head.number {
-                self.fault(&head.chain, None, FaultKind::Cut(link.number));
-            } else if link.number == head.number && link.hash != head.hash {
-                self.fault(&head.chain, Some(link.number), FaultKind::Fork);
-            }
+        if place.number == before {
+            break;
         }
     }
+    let Some(head) = head else { return Ok(()) };
+    let last = head.end.number;
+    let past = wanted.iter().map(|link| link.number).max();
+    if let Some(past) = past.filter(|past| *past > last) {
+        let why = format!("its end was cut behind entry {last}: it had {past} entries");
+        report.fault(&id, None, "cut", &why);
+    }
+    if beyond.is_some()
+        && !log
+            .chains(None)
+            .await?
+            .iter()
+            .any(|now| now.chain == row.chain && now.number > last)
+    {
+        let why = format!("it was added behind entry {last}, the last one of the head");
+        report.fault(&id, beyond, "beyond", &why);
+    }
+    if head.removed.is_some() {
+        report.removed += 1;
+        if count > 0 {
+            report.fault(
+                &id,
+                Some(place.number),
+                "beyond",
+                "the entries of the chain were removed",
+            );
+        }
+        compare(&head.end, wanted, report);
+        return Ok(());
+    }
+    report.chains += 1;
+    report.entries += count;
+    if place.number < last {
+        let why = format!(
+            "its end was cut behind entry {}: it has {last} entries",
+            place.number
+        );
+        report.fault(&id, None, "cut", &why);
+    } else if place
+        .hash
+        .as_ref()
+        .is_some_and(|hash| *hash != head.end.hash)
+    {
+        report.fault(
+            &id,
+            Some(last),
+            "changed",
+            "it is not the entry that the head names",
+        );
+    } else if !head.closed {
+        report.open.push((head.end, head.at));
+    }
+    Ok(())
 }
 
 /// The last entry that was read of a chain.
 struct Place {
-    chain: String,
     number: u64,
     /// The digest of the entry; `None` behind one that is not in its place.
     hash: Option<String>,
-    count: u64,
 }
 
 impl Place {
-    fn new(chain: String) -> Self {
-        Self {
-            chain,
-            number: 0,
-            hash: Some(NONE.to_owned()),
-            count: 0,
-        }
-    }
-
-    /// Reads the next entry, and says what is wrong with it.
-    fn next(&mut self, stored: &AuditEntry, wanted: &[Link]) -> Vec<Fault> {
-        let mut faults = Vec::new();
-        let mut fault = |entry, kind| {
-            faults.push(Fault {
-                chain: self.chain.clone(),
-                entry,
-                kind,
-            });
-        };
-        let number = stored.number;
-        let own = hash(&stored.text);
-        let follows = self.number.checked_add(1) == Some(number);
-        if !follows {
-            let missing = self.number.saturating_add(1);
-            fault(None, FaultKind::Gap(missing, number.saturating_sub(1)));
+    /// Reads the next entry, and reports what is wrong with it.
+    fn next(&mut self, chain: &str, stored: &AuditEntry, wanted: &[Link], report: &mut Report) {
+        let (number, own) = (stored.number, hash(&stored.text));
+        let next = self.number.saturating_add(1);
+        let before = self.hash.take().filter(|_| number == next);
+        if number != next {
+            let why = format!("entries {next} to {} are missing", number.saturating_sub(1));
+            report.fault(chain, None, "gap", &why);
         }
         let read = serde_json::from_str::<Entry>(&stored.text).ok();
-        let read = read.filter(|entry| entry.version == VERSION && entry.chain == self.chain);
-        let before = self.hash.take().filter(|_| follows);
+        let read = read.filter(|entry| entry.version == VERSION && entry.chain == chain);
         match read {
             Some(entry) if entry.number != number => {
-                fault(Some(entry.number), FaultKind::Moved(number));
+                let why = format!("it stands in the place of entry {number}");
+                report.fault(chain, Some(entry.number), "moved", &why);
             }
             Some(entry) if entry.at == stored.at => {
                 if before.is_some_and(|before| entry.prev != before) {
-                    fault(Some(self.number.max(1)), FaultKind::Changed);
+                    let why = "it is not the entry that the next one names";
+                    report.fault(chain, Some(self.number.max(1)), "changed", why);
                 }
                 self.hash = Some(own.clone());
             }
-            _ => fault(Some(number), FaultKind::Changed),
+            _ => report.fault(
+                chain,
+                Some(number),
+                "changed",
+                "it is not as it was written",
+            ),
         }
-        let forked = |link: &Link| link.number == number && link.hash != own;
-        if wanted.iter().any(forked) {
-            fault(Some(number), FaultKind::Fork);
-        }
+        let own = Link {
+            chain: chain.to_owned(),
+            number,
+            hash: own,
+        };
+        compare(&own, wanted, report);
         self.number = number;
-        self.count += 1;
-        faults
+    }
+}
+
+/// Compares an entry with what others have seen of it.
+fn compare(own: &Link, wanted: &[Link], report: &mut Report) {
+    let is_other = |link: &Link| link.number == own.number && link.hash != own.hash;
+    if wanted.iter().any(is_other) {
+        let why = "another entry with this number was witnessed: the chain was written anew";
+        report.fault(&own.chain, Some(own.number), "fork", why);
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use store::{AuditBatch, AuditEntry, AuditError, AuditLog, ChainId, StateError, Time};
+use store::{AuditBatch, AuditEntry, AuditLog, ChainId, StateError, Time};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
@@ -18,8 +18,6 @@ use super::keys::AuditKeys;
 const BATCH: usize = 256;
 /// Entries that wait while the store fails. With more the log would have a gap, so nothing is done any more.
 const MOST_WAITING: usize = 65_536;
-/// How long after a failure the next attempt is made: requests in between fail at once.
-const PAUSE: Duration = Duration::from_millis(200);
 /// A head is written outside of the store after so many entries, and after this time.
 const WITNESS_ENTRIES: u64 = 1_000;
 const WITNESS_TIME: Duration = Duration::from_secs(60);
@@ -71,7 +69,6 @@ impl Audit {
             chain: None,
             waiting: VecDeque::new(),
             pending: None,
-            failed: None,
             is_lossy: false,
             closing: false,
             witnessed: (0, Instant::now()),
@@ -114,9 +111,9 @@ impl Audit {
     ///
     /// # Errors
     /// The store fails.
-    pub async fn remove_before(&self, before: Time) -> Result<u64, AuditError> {
+    pub async fn remove_before(&self, before: Time) -> Result<u64, StateError> {
         let mut count = 0;
-        for chain in self.log.chains().await? {
+        for chain in self.log.chains(None).await? {
             // Only what we have signed: what was changed stays, so that `verify` finds it.
             let head = chain.head.as_deref().and_then(Head::read);
             let head = head.filter(|head| head.key == self.keys.public() && head.is_signed());
@@ -154,22 +151,15 @@ impl Audit {
     }
 }
 
-/// A chain as far as it is written, or would be with a batch.
-#[derive(Debug, Clone)]
-struct Chain {
-    id: ChainId,
-    head: Head,
-}
-
 struct Writer {
     log: Arc<dyn AuditLog>,
     keys: Arc<AuditKeys>,
     setup: AuditSetup,
-    chain: Option<Chain>,
+    /// The chain that is open, and its end.
+    chain: Option<(ChainId, Head)>,
     waiting: VecDeque<(Time, Note)>,
     /// A batch that may be written or not: it is tried again as it is.
-    pending: Option<(AuditBatch, Chain)>,
-    failed: Option<(Instant, String)>,
+    pending: Option<(AuditBatch, Head)>,
     is_lossy: bool,
     closing: bool,
     /// The number of the last head outside of the store, and when.
@@ -185,7 +175,6 @@ impl Writer {
             let received = timeout(WITNESS_TIME, items.recv_many(&mut taken, BATCH)).await;
             if received == Ok(0) {
                 // Its owner is gone. What it noted last is written if the store can.
-                self.failed = None;
                 drop(self.flush().await);
                 return;
             }
@@ -202,6 +191,12 @@ impl Writer {
                     }
                 }
             }
+            // The last head of a burst, when nothing follows.
+            let head = self.chain.as_ref().map(|(_, head)| head);
+            self.owed = self
+                .owed
+                .take()
+                .or(head.filter(|it| self.is_due(it)).cloned());
             let result = self.flush().await;
             if let Err(error) = &result {
                 tracing::error!(target: "sluice::audit", error, "the audit log cannot be written");
@@ -226,145 +221,126 @@ impl Writer {
     /// Writes everything that waits.
     async fn flush(&mut self) -> Result<(), String> {
         if self.is_lossy {
-            let why = "the audit log has lost entries while its store failed; start again";
-            return Err(why.to_owned());
+            return Err(
+                "the audit log has lost entries while its store failed; start again".into(),
+            );
         }
-        if let Some((at, error)) = &self.failed
-            && at.elapsed() < PAUSE
-        {
-            return Err(error.clone());
-        }
-        let result = self.write().await;
-        self.failed = match &result {
-            Ok(()) => None,
-            Err(error) => Some((Instant::now(), error.clone())),
-        };
-        result
-    }
-
-    async fn write(&mut self) -> Result<(), String> {
+        let failed = |error: StateError| format!("the audit log cannot be written: {error}");
         loop {
             self.witness()?;
-            self.roll();
-            if self.pending.is_none() && !self.waiting.is_empty() {
-                let batch = self.batch().await.map_err(|error| error.to_string())?;
-                self.pending = Some(batch);
+            if self.pending.is_none() {
+                self.pending = self.next().await.map_err(failed)?;
             }
-            let Some((batch, chain)) = &self.pending else {
-                break;
+            let Some((batch, head)) = &self.pending else {
+                return Ok(());
             };
-            let appended = self.log.append(batch).await;
-            appended.map_err(|error| error.to_string())?;
-            let (is_first, head) = (batch.base == 0, chain.head.clone());
+            self.log.append(batch).await.map_err(failed)?;
+            let is_due = batch.base == 0 || head.closed || self.is_due(head);
+            self.owed = is_due.then(|| head.clone());
             // A closed chain is not gone on with.
-            self.chain = (!head.closed).then(|| chain.clone());
+            self.chain = (!head.closed).then(|| (batch.chain, head.clone()));
             self.pending = None;
-            let (number, at) = self.witnessed;
-            let is_due = head.number.saturating_sub(number) >= WITNESS_ENTRIES
-                || at.elapsed() >= WITNESS_TIME;
-            self.owed = (is_first || head.closed || is_due).then_some(head);
         }
-        // The last head of a burst, when nothing follows.
+    }
+
+    /// Whether so much was written since the last head outside of the store.
+    fn is_due(&self, head: &Head) -> bool {
         let (number, at) = self.witnessed;
-        let head = self.chain.as_ref().map(|chain| &chain.head);
-        let is_due = |head: &&Head| head.number > number && at.elapsed() >= WITNESS_TIME;
-        self.owed = head.filter(is_due).cloned();
-        self.witness()
+        let news = head.end.number.saturating_sub(number);
+        news >= WITNESS_ENTRIES || news > 0 && at.elapsed() >= WITNESS_TIME
     }
 
-    /// Ends a chain that is old enough: what follows begins another one.
-    fn roll(&mut self) {
-        let Some(Chain { id, head }) = self.chain.as_ref().filter(|_| self.pending.is_none())
-        else {
-            return;
-        };
-        let (age, now) = (now().millis() - head.opened.millis(), now());
-        if !self.closing && u128::try_from(age).unwrap_or(0) >= self.setup.chain_time.as_millis() {
-            let note = Note::new("continued", "done");
-            self.pending = Some(self.sealed(*id, Some(head), vec![(now, note)], true, Vec::new()));
-        }
-    }
-
-    /// The next batch of what waits.
-    async fn batch(&mut self) -> Result<(AuditBatch, Chain), AuditError> {
+    /// The next batch: the end of a chain that is old enough, or what waits.
+    async fn next(&mut self) -> Result<Option<(AuditBatch, Head)>, StateError> {
         let before = self.chain.clone();
+        let age = |head: &Head| now().millis().saturating_sub(head.opened.millis());
+        let most = i64::try_from(self.setup.chain_time.as_millis()).unwrap_or(i64::MAX);
+        let is_old = before.as_ref().is_some_and(|(_, head)| age(head) >= most);
+        if is_old && !self.closing {
+            self.waiting
+                .push_front((now(), Note::new("continued", "done")));
+        }
+        if self.waiting.is_empty() {
+            return Ok(None);
+        }
         let mut links = Vec::new();
         let id = match &before {
-            Some(chain) => chain.id,
+            Some((id, _)) => *id,
             None => {
-                let ends = self.log.unlinked(MOST_LINKS).await?;
                 // One that cannot be read is for `verify`.
-                let heads = ends
-                    .iter()
-                    .filter_map(|end| Head::read(end.head.as_deref()?));
-                links = heads.filter_map(|head| head.link()).collect();
-                let random = ChainId::random();
-                random.map_err(|error| StateError::Failed(error.to_string()))?
+                let ends = self.log.chains(Some(MOST_LINKS)).await?.into_iter();
+                let ends = ends.filter_map(|end| Some((end.chain, Head::read(&end.head?)?.end)));
+                links.extend(ends);
+                ChainId::random().map_err(|error| StateError::Failed(error.to_string()))?
             }
         };
-        let count = self.waiting.len().min(BATCH);
-        let closed = self.closing && count == self.waiting.len();
+        let is_old = is_old && !self.closing;
+        let count = if is_old {
+            1
+        } else {
+            self.waiting.len().min(BATCH)
+        };
         let notes = self.waiting.drain(..count).collect();
-        let head = before.as_ref().map(|chain| &chain.head);
-        Ok(self.sealed(id, head, notes, closed, links))
+        let closed = is_old || self.closing && self.waiting.is_empty();
+        let before = before.map(|(_, head)| head);
+        Ok(Some(self.sealed(id, before, notes, closed, links)))
     }
 
     fn sealed(
         &self,
-        id: ChainId,
-        before: Option<&Head>,
+        chain: ChainId,
+        before: Option<Head>,
         notes: Vec<(Time, Note)>,
         closed: bool,
         links: Vec<(ChainId, Link)>,
-    ) -> (AuditBatch, Chain) {
-        let base = before.map_or(0, |head| head.number);
-        let mut prev = before.map_or_else(|| NONE.to_owned(), |head| head.hash.clone());
-        let (mut number, mut at) = (base, now());
-        let mut opened = before.map(|head| head.opened);
-        let mut after = links.iter().map(|(_, link)| link.clone()).collect();
-        let mut entries = Vec::new();
-        for (time, note) in notes {
-            number += 1;
-            at = time;
-            opened.get_or_insert(time);
-            let entry = Entry {
-                version: VERSION,
-                chain: id.to_string(),
-                number,
-                at,
-                note,
-                after: std::mem::take(&mut after),
-                prev,
-            };
-            let text = json(&entry);
-            prev = hash(&text);
-            entries.push(AuditEntry { number, at, text });
-        }
-        let head = Head {
+    ) -> (AuditBatch, Head) {
+        let first = notes.first().map_or_else(now, |(at, _)| *at);
+        let mut head = before.unwrap_or_else(|| Head {
             version: VERSION,
-            chain: id.to_string(),
-            number,
-            hash: prev,
-            opened: opened.unwrap_or(at),
-            at,
+            end: Link {
+                chain: chain.to_string(),
+                number: 0,
+                hash: NONE.to_owned(),
+            },
+            opened: first,
+            at: first,
             closed,
             removed: None,
             after: Vec::new(),
             key: String::new(),
             signature: String::new(),
-        };
+        });
+        let base = head.end.number;
+        let mut after = links.iter().map(|(_, link)| link.clone()).collect();
+        let mut entries = Vec::new();
+        for (at, note) in notes {
+            let number = head.end.number + 1;
+            let entry = Entry {
+                version: VERSION,
+                chain: head.end.chain.clone(),
+                number,
+                at,
+                note,
+                after: std::mem::take(&mut after),
+                prev: head.end.hash,
+            };
+            let text = json(&entry);
+            (head.end.number, head.end.hash, head.at) = (number, hash(&text), at);
+            entries.push(AuditEntry { number, at, text });
+        }
+        head.closed = closed;
         let head = head.signed(&self.keys);
         let batch = AuditBatch {
-            chain: id,
+            chain,
             base,
             entries,
             head: json(&head),
             links: links
                 .into_iter()
-                .map(|(id, link)| (id, link.number))
+                .map(|(id, end)| (id, end.number))
                 .collect(),
         };
-        (batch, Chain { id, head })
+        (batch, head)
     }
 
     /// Writes the head outside of the store that is owed.
@@ -384,7 +360,7 @@ impl Writer {
         tracing::info!(target: "sluice::audit", head = line, "audit head");
         self.witnessed = match head.closed {
             true => (0, Instant::now()),
-            false => (head.number, Instant::now()),
+            false => (head.end.number, Instant::now()),
         };
         self.owed = None;
         Ok(())

@@ -71,7 +71,9 @@ fn every_kind_of_entry_is_an_event_of_ocsf() {
     ];
     for (kind, outcome, type_uid) in kinds {
         for who in [None, Some("ada")] {
-            let note = Note::new(kind, outcome).by(who).at("proxy");
+            let note = Note::new(kind, outcome)
+                .with("who", who)
+                .with("front", "proxy");
             let entry = Entry {
                 version: 1,
                 chain: "00".repeat(16),

@@ -93,8 +93,8 @@ impl Place {
     async fn faults(&self) -> Vec<String> {
         let faults = self.verify().await.faults.into_iter();
         let faults = faults.map(|fault| match fault.entry {
-            Some(entry) => format!("{} {entry}", fault.kind.name()),
-            None => fault.kind.name().to_owned(),
+            Some(entry) => format!("{} {entry}", fault.kind),
+            None => fault.kind.to_owned(),
         });
         faults.collect()
     }
@@ -118,10 +118,8 @@ fn keys() -> AuditKeys {
 }
 
 fn decision(number: usize) -> Note {
-    Note {
-        tool: Some("send".to_owned()),
-        label: Some(vec!["untrusted:mail".to_owned()]),
-        content: Some(keys().digest(&number.to_string())),
-        ..Note::new("decision", "deny")
-    }
+    Note::new("decision", "deny")
+        .with("tool", "send")
+        .with("label", vec!["untrusted:mail"])
+        .with("content", keys().digest(&number.to_string()))
 }

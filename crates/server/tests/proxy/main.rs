@@ -8,6 +8,7 @@
 mod api;
 mod apis;
 mod approvals;
+mod audit;
 mod cleared;
 mod dialects;
 mod drafts;

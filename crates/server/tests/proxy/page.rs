@@ -46,6 +46,7 @@ fn setup(store: &Arc<Desk>, address: SocketAddr, hosts: &[&str]) -> PageSetup {
         hosts: hosts.iter().map(ToString::to_string).collect(),
         user: "owner".to_owned(),
         overview: None,
+        audit: None,
         report: |_| {},
     }
 }

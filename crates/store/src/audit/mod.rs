@@ -7,32 +7,13 @@ mod sqlite;
 
 use async_trait::async_trait;
 
-use crate::{ChainId, DatabaseError, StateError, Time};
+use crate::{ChainId, StateError, Time};
 
 pub(crate) use postgres::PostgresAudit;
 pub(crate) use sqlite::{SCHEMA, SqliteAudit};
 
-/// Entries that one [`AuditLog::read`] returns at most.
-pub const AUDIT_PAGE: usize = 512;
-
-/// Why the audit log cannot be written or read.
-#[derive(Debug, thiserror::Error)]
-pub enum AuditError {
-    /// The store failed.
-    #[error("the audit log: {0}")]
-    Store(#[from] StateError),
-    /// The chain in the store does not end where its writer left it.
-    #[error(
-        "the audit log: the chain {0} in the store is not as this process left it; run `sluice audit verify`, then start again"
-    )]
-    Conflict(ChainId),
-}
-
-impl From<DatabaseError> for AuditError {
-    fn from(error: DatabaseError) -> Self {
-        Self::Store(error.into())
-    }
-}
+/// Entries that are read at once.
+const PAGE: i64 = 512;
 
 /// One entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,17 +46,17 @@ impl AuditBatch {
         (self.entries.last()).map_or(self.base, |entry| entry.number)
     }
 
-    /// What becomes of the batch if the chain in the store is this one: it is to be written (`true`), or it is written.
-    fn follows(&self, found: Option<&AuditChain>) -> Result<bool, AuditError> {
-        match found {
-            None if self.base == 0 => Ok(true),
-            Some(found) if found.number == self.base && self.base > 0 => Ok(true),
-            Some(found)
-                if found.number == self.last() && found.head.as_ref() == Some(&self.head) =>
-            {
-                Ok(false)
-            }
-            _ => Err(AuditError::Conflict(self.chain)),
+    /// Whether the batch is to be written to the chain that is found in the store, or is written already.
+    fn follows(&self, found: Option<&AuditChain>) -> Result<bool, StateError> {
+        let end = found.map_or(0, |found| found.number);
+        let head = found.and_then(|found| found.head.as_ref());
+        match () {
+            () if end == self.base && found.is_some() == (self.base > 0) => Ok(true),
+            () if end == self.last() && head == Some(&self.head) => Ok(false),
+            () => Err(StateError::Failed(format!(
+                "the chain {} of the audit log is not as this process left it; run `sluice audit verify`, then start again",
+                self.chain
+            ))),
         }
     }
 }
@@ -85,34 +66,12 @@ impl AuditBatch {
 pub struct AuditChain {
     /// Which one.
     pub chain: ChainId,
-    /// The number of its last entry; 0 where there are entries without a chain.
+    /// The number of its last entry.
     pub number: u64,
     /// Up to which entry the first entry of another chain names it; 0: none does.
     pub linked: u64,
     /// Its signed head. `None`: there are entries, and no head.
     pub head: Option<String>,
-}
-
-/// Where entries of all chains are read on, in the order of their times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AuditPlace {
-    /// The time of the last entry that was read.
-    pub at: Time,
-    /// Its chain.
-    pub chain: ChainId,
-    /// Its number.
-    pub number: u64,
-}
-
-impl AuditPlace {
-    /// The place before all entries of this time and later.
-    pub fn since(at: Time) -> Self {
-        Self {
-            at,
-            chain: ChainId::from_bytes([0; 16]),
-            number: 0,
-        }
-    }
 }
 
 /// The audit log in a store. Each method is one transaction.
@@ -122,26 +81,23 @@ pub trait AuditLog: Send + Sync {
     /// an error, whether it was written before or not.
     ///
     /// # Errors
-    /// [`AuditError::Conflict`] if the chain does not end at `base`, and what the store says.
-    async fn append(&self, batch: &AuditBatch) -> Result<(), AuditError>;
+    /// The chain does not end at `base`, and what the store says.
+    async fn append(&self, batch: &AuditBatch) -> Result<(), StateError>;
 
-    /// At most `most` chains that have entries which no other chain names.
-    async fn unlinked(&self, most: usize) -> Result<Vec<AuditChain>, AuditError>;
+    /// All chains, and those of entries without one; or with `most` that many chains with entries that no other chain names.
+    async fn chains(&self, most: Option<usize>) -> Result<Vec<AuditChain>, StateError>;
 
-    /// All chains, and those of entries without one.
-    async fn chains(&self) -> Result<Vec<AuditChain>, AuditError>;
+    /// The first page of the entries of a chain behind this number.
+    async fn entries(&self, chain: ChainId, after: u64) -> Result<Vec<AuditEntry>, StateError>;
 
-    /// The chain as it is now.
-    async fn chain(&self, chain: ChainId) -> Result<Option<AuditChain>, AuditError>;
-
-    /// The entries of a chain behind this number, at most [`AUDIT_PAGE`].
-    async fn entries(&self, chain: ChainId, after: u64) -> Result<Vec<AuditEntry>, AuditError>;
-
-    /// The entries of all chains behind this place in the order of their times, at most [`AUDIT_PAGE`].
-    async fn read(&self, after: AuditPlace) -> Result<Vec<(ChainId, AuditEntry)>, AuditError>;
+    /// The first page of the entries of all chains behind this one, in the order of their times.
+    async fn read(
+        &self,
+        after: (Time, ChainId, u64),
+    ) -> Result<Vec<(ChainId, AuditEntry)>, StateError>;
 
     /// Removes the entries of a chain that ends at this number, and leaves this head. False if it does not end there.
-    async fn remove(&self, chain: ChainId, number: u64, head: &str) -> Result<bool, AuditError>;
+    async fn remove(&self, chain: ChainId, number: u64, head: &str) -> Result<bool, StateError>;
 }
 
 /// A number as the databases have it.

@@ -4,37 +4,31 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{
-    AUDIT_PAGE, AuditBatch, AuditChain, AuditEntry, AuditError, AuditLog, AuditPlace, behind,
-    signed, unsigned,
-};
+use super::{AuditBatch, AuditChain, AuditEntry, AuditLog, PAGE, behind, signed, unsigned};
 use crate::postgres::{PgStop, Postgres};
 use crate::{ChainId, StateError, Time};
 
-/// Entries of a chain that ends at `$2`.
+/// Begins a chain, which names the chains `$7` up to `$8`, or moves one that ends at `$2`; and then inserts the entries.
 const APPEND: &str = "
-WITH moved AS (UPDATE audit_chain SET number = $3, head = $4 WHERE chain = $1 AND number = $2 RETURNING 1)
-INSERT INTO audit_entry (chain, number, at, entry)
-SELECT $1, it.number, it.at, it.entry FROM moved, unnest($5::bigint[], $6::bigint[], $7::text[]) AS it (number, at, entry)";
-
-/// The first entries of a chain, which name the chains `$7` up to `$8`.
-const BEGIN: &str = "
-WITH begun AS (INSERT INTO audit_chain (chain, number, linked, head) VALUES ($1, $2, 0, $3) ON CONFLICT DO NOTHING RETURNING 1),
+WITH begun AS (INSERT INTO audit_chain (chain, number, linked, head) SELECT $1, $3, 0, $4 WHERE $2 = 0
+  ON CONFLICT DO NOTHING RETURNING 1),
+moved AS (UPDATE audit_chain SET number = $3, head = $4 WHERE chain = $1 AND number = $2 AND $2 > 0 RETURNING 1),
 linked AS (UPDATE audit_chain SET linked = greatest(linked, it.number)
   FROM unnest($7::bytea[], $8::bigint[]) AS it (chain, number)
   WHERE audit_chain.chain = it.chain AND EXISTS (SELECT FROM begun))
 INSERT INTO audit_entry (chain, number, at, entry)
-SELECT $1, it.number, it.at, it.entry FROM begun, unnest($4::bigint[], $5::bigint[], $6::text[]) AS it (number, at, entry)";
+SELECT $1, $2 + it.number, it.at, it.entry FROM (SELECT FROM begun UNION ALL SELECT FROM moved) AS one,
+  unnest($5::bigint[], $6::text[]) WITH ORDINALITY AS it (at, entry, number)";
 
 const UNLINKED: &str = "SELECT chain, number, linked, head FROM audit_chain WHERE linked < number ORDER BY chain LIMIT $1";
 
-const CHAINS: &str = "
-SELECT chain, number, linked, head FROM audit_chain UNION ALL
-SELECT DISTINCT chain, 0, 0, NULL FROM audit_entry WHERE chain NOT IN (SELECT chain FROM audit_chain) ORDER BY chain";
+const ALL: &str = "SELECT chain, number, linked, head FROM audit_chain
+  UNION ALL SELECT DISTINCT chain, 0, 0, NULL FROM audit_entry WHERE chain NOT IN (SELECT chain FROM audit_chain)
+  ORDER BY chain LIMIT $1";
 
-const CHAIN: &str = "SELECT chain, number, linked, head FROM audit_chain WHERE chain = $1";
-
-const ENTRIES: &str = "SELECT chain, number, at, entry FROM audit_entry WHERE chain = $1 AND number > $2 ORDER BY number LIMIT $3";
+const ENTRIES: &str =
+    "SELECT chain, number, at, entry FROM audit_entry WHERE chain = $1 AND number > $2
+  ORDER BY number LIMIT $3";
 
 const READ: &str =
     "SELECT chain, number, at, entry FROM audit_entry WHERE (at, chain, number) > ($1, $2, $3)
@@ -45,124 +39,93 @@ WITH moved AS (UPDATE audit_chain SET head = $3 WHERE chain = $1 AND number = $2
 removed AS (DELETE FROM audit_entry WHERE chain = $1 AND EXISTS (SELECT FROM moved))
 SELECT count(*) > 0 FROM moved";
 
-type Failed = PgStop<AuditError>;
+type Failed = PgStop<StateError>;
 type ChainRow = (Vec<u8>, i64, i64, Option<String>);
 type EntryRow = (Vec<u8>, i64, i64, String);
 
 #[derive(Debug)]
 pub(crate) struct PostgresAudit(pub(crate) Arc<Postgres>);
 
-impl PostgresAudit {
-    async fn begin(&self, batch: &AuditBatch, columns: &Columns<'_>) -> Result<u64, AuditError> {
+#[async_trait]
+impl AuditLog for PostgresAudit {
+    async fn append(&self, batch: &AuditBatch) -> Result<(), StateError> {
+        let AuditBatch { entries, links, .. } = batch;
         let work = |pool| async move {
-            let (chains, ends): (Vec<&[u8]>, Vec<i64>) = (batch.links.iter())
-                .map(|(chain, number)| (chain.as_bytes().as_slice(), signed(*number)))
-                .unzip();
-            let insert = sqlx::query(BEGIN)
-                .bind(batch.chain.as_bytes().as_slice())
-                .bind(signed(batch.last()))
-                .bind(&batch.head)
-                .bind(&columns.numbers)
-                .bind(&columns.times)
-                .bind(&columns.texts)
-                .bind(chains)
-                .bind(ends);
-            Ok::<_, Failed>(insert.execute(&pool).await?.rows_affected())
-        };
-        self.0.run(work).await
-    }
-
-    async fn go_on(&self, batch: &AuditBatch, columns: &Columns<'_>) -> Result<u64, AuditError> {
-        let work = |pool| async move {
+            let chains: Vec<&[u8]> = links.iter().map(|it| it.0.as_bytes().as_slice()).collect();
             let insert = sqlx::query(APPEND)
                 .bind(batch.chain.as_bytes().as_slice())
                 .bind(signed(batch.base))
                 .bind(signed(batch.last()))
                 .bind(&batch.head)
-                .bind(&columns.numbers)
-                .bind(&columns.times)
-                .bind(&columns.texts);
+                .bind(entries.iter().map(|it| it.at.millis()).collect::<Vec<_>>())
+                .bind(
+                    entries
+                        .iter()
+                        .map(|it| it.text.as_str())
+                        .collect::<Vec<_>>(),
+                )
+                .bind(chains)
+                .bind(links.iter().map(|it| signed(it.1)).collect::<Vec<_>>());
             Ok::<_, Failed>(insert.execute(&pool).await?.rows_affected())
         };
-        self.0.run(work).await
-    }
-}
-
-struct Columns<'a> {
-    numbers: Vec<i64>,
-    times: Vec<i64>,
-    texts: Vec<&'a str>,
-}
-
-#[async_trait]
-impl AuditLog for PostgresAudit {
-    async fn append(&self, batch: &AuditBatch) -> Result<(), AuditError> {
-        let entries = batch.entries.iter();
-        let columns = Columns {
-            numbers: entries.clone().map(|entry| signed(entry.number)).collect(),
-            times: entries.clone().map(|entry| entry.at.millis()).collect(),
-            texts: entries.map(|entry| entry.text.as_str()).collect(),
-        };
-        let written = match batch.base {
-            0 => self.begin(batch, &columns).await?,
-            _ => self.go_on(batch, &columns).await?,
-        };
-        if written == 0 && batch.follows(self.chain(batch.chain).await?.as_ref())? {
-            return Err(AuditError::Conflict(batch.chain));
+        if self.0.run(work).await? > 0 {
+            return Ok(());
         }
-        Ok(())
+        let found = self.chains(None).await?;
+        let found = found.iter().find(|found| found.chain == batch.chain);
+        match batch.follows(found)? {
+            true => Err(StateError::Unavailable("it wrote nothing".to_owned())),
+            false => Ok(()),
+        }
     }
 
-    async fn unlinked(&self, most: usize) -> Result<Vec<AuditChain>, AuditError> {
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
+    async fn chains(&self, most: Option<usize>) -> Result<Vec<AuditChain>, StateError> {
+        let sql = if most.is_some() { UNLINKED } else { ALL };
         let work = |pool| async move {
-            let select = sqlx::query_as::<_, ChainRow>(UNLINKED).bind(most);
+            let most = most.and_then(|most| i64::try_from(most).ok());
+            let select = sqlx::query_as::<_, ChainRow>(sql).bind(most);
             Ok::<_, Failed>(select.fetch_all(&pool).await?)
         };
-        self.0.run(work).await?.into_iter().map(chain).collect()
+        let rows = self.0.run(work).await?.into_iter();
+        rows.map(|(chain, number, linked, head)| {
+            Ok(AuditChain {
+                chain: id(&chain)?,
+                number: unsigned(number),
+                linked: unsigned(linked),
+                head,
+            })
+        })
+        .collect()
     }
 
-    async fn chains(&self) -> Result<Vec<AuditChain>, AuditError> {
-        let work = |pool| async move {
-            let select = sqlx::query_as::<_, ChainRow>(CHAINS);
-            Ok::<_, Failed>(select.fetch_all(&pool).await?)
-        };
-        self.0.run(work).await?.into_iter().map(chain).collect()
-    }
-
-    async fn chain(&self, id: ChainId) -> Result<Option<AuditChain>, AuditError> {
-        let work = |pool| async move {
-            let select = sqlx::query_as::<_, ChainRow>(CHAIN).bind(id.as_bytes().as_slice());
-            Ok::<_, Failed>(select.fetch_optional(&pool).await?)
-        };
-        self.0.run(work).await?.map(chain).transpose()
-    }
-
-    async fn entries(&self, id: ChainId, after: u64) -> Result<Vec<AuditEntry>, AuditError> {
+    async fn entries(&self, id: ChainId, after: u64) -> Result<Vec<AuditEntry>, StateError> {
         let work = |pool| async move {
             let select = sqlx::query_as::<_, EntryRow>(ENTRIES)
                 .bind(id.as_bytes().as_slice())
                 .bind(behind(after))
-                .bind(AUDIT_PAGE as i64);
+                .bind(PAGE);
             Ok::<_, Failed>(select.fetch_all(&pool).await?)
         };
         let rows = self.0.run(work).await?.into_iter();
         rows.map(|row| Ok(entry(row)?.1)).collect()
     }
 
-    async fn read(&self, after: AuditPlace) -> Result<Vec<(ChainId, AuditEntry)>, AuditError> {
+    async fn read(
+        &self,
+        (at, id, number): (Time, ChainId, u64),
+    ) -> Result<Vec<(ChainId, AuditEntry)>, StateError> {
         let work = |pool| async move {
             let select = sqlx::query_as::<_, EntryRow>(READ)
-                .bind(after.at.millis())
-                .bind(after.chain.as_bytes().as_slice())
-                .bind(signed(after.number))
-                .bind(AUDIT_PAGE as i64);
+                .bind(at.millis())
+                .bind(id.as_bytes().as_slice())
+                .bind(signed(number))
+                .bind(PAGE);
             Ok::<_, Failed>(select.fetch_all(&pool).await?)
         };
         self.0.run(work).await?.into_iter().map(entry).collect()
     }
 
-    async fn remove(&self, id: ChainId, number: u64, head: &str) -> Result<bool, AuditError> {
+    async fn remove(&self, id: ChainId, number: u64, head: &str) -> Result<bool, StateError> {
         let work = |pool| async move {
             let delete = sqlx::query_scalar::<_, bool>(REMOVE)
                 .bind(id.as_bytes().as_slice())
@@ -174,22 +137,12 @@ impl AuditLog for PostgresAudit {
     }
 }
 
-fn id(bytes: &[u8]) -> Result<ChainId, AuditError> {
-    let bytes = bytes.try_into().map(ChainId::from_bytes);
+fn id(bytes: &[u8]) -> Result<ChainId, StateError> {
     let failed = |_| StateError::Failed("a chain of the audit log has no id".to_owned());
-    Ok(bytes.map_err(failed)?)
+    bytes.try_into().map(ChainId::from_bytes).map_err(failed)
 }
 
-fn chain((chain, number, linked, head): ChainRow) -> Result<AuditChain, AuditError> {
-    Ok(AuditChain {
-        chain: id(&chain)?,
-        number: unsigned(number),
-        linked: unsigned(linked),
-        head,
-    })
-}
-
-fn entry((chain, number, at, text): EntryRow) -> Result<(ChainId, AuditEntry), AuditError> {
+fn entry((chain, number, at, text): EntryRow) -> Result<(ChainId, AuditEntry), StateError> {
     let entry = AuditEntry {
         number: unsigned(number),
         at: Time::from_millis(at),

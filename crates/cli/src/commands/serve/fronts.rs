@@ -12,14 +12,14 @@ use hub::Permits;
 use ifc::{Dimension, Label};
 use sandbox::Layer;
 use server::access::{self, Access, Agent};
-use server::audit::Audit;
+use server::audit::{Audit, Note};
 use server::desk::{Approver, Desk, DropCalls};
 use server::gateway::{Gateway, Routes};
 use server::limits::{Budget, Limits};
 use server::proxy::{Behind, ProxyRoutes, ProxySetup};
 use server::service::Fronts;
 use server::telemetry::{Admins, Check, Metrics, PolicyNames, Waiting};
-use server::{Rotation, Sinks, StateSetup, TraceFile};
+use server::{Rotation, Sinks, StateSetup, TraceFile, remove_old_traces};
 use store::{NewToken, Role, SessionState, Time};
 use tokio::time::sleep;
 use tracing::warn;
@@ -145,10 +145,13 @@ impl Own {
                 .audit
                 .remove_before(before(config.audit.keep_days))
                 .await;
+            let traces = paths::traces()
+                .and_then(|it| Ok(remove_old_traces(&it, Rotation::default().keep)?));
             // The next hour comes.
             if let Err(reason) = state
                 .map_err(anyhow::Error::from)
                 .and(audit.map_err(Into::into))
+                .and(traces)
             {
                 warn!(%reason, "what is too old is not removed");
             }
@@ -175,6 +178,8 @@ impl Own {
             effects: Vec::new(),
             expires: None,
         };
+        let note = Note::new("token", "new").with("name", token.name.as_str());
+        self.audit.note(note.with("role", token.role.name()));
         Ok(self.desk.new_token(&token, now()).await?)
     }
 

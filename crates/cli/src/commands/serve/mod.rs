@@ -29,7 +29,7 @@ use crate::commands::desk::overview;
 use crate::exit::Exit;
 use crate::place::Place;
 use crate::terminal::message;
-use crate::{deployment, logs, os_user, paths, service, session};
+use crate::{deployment, logs, os_user, service, session};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -108,7 +108,7 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
     let names = Arc::new(PolicyNames::default());
     let metrics = Arc::new(Metrics::new(Arc::clone(&names)));
     let keys = AuditKeys::new(&secret).map_err(|error| anyhow!("the secret: {error}"))?;
-    let heads = paths::state()?.join("audit-heads.jsonl");
+    let heads = deployment::heads()?;
     let audit = Audit::open(
         store.audit(),
         Arc::new(keys),
@@ -254,6 +254,7 @@ async fn page(
         hosts: config.service.desk_hosts.clone(),
         user: os_user::name(),
         overview: Some(overview(args.place.file.clone())),
+        audit: Some(Arc::clone(&own.audit)),
         report: message,
     };
     if config.service.desk_listen.is_some() {

@@ -41,7 +41,7 @@ pub(super) async fn show(
         return form(StatusCode::OK, "");
     };
     let taken = shared.logins().take_code(&code, Instant::now());
-    enter(&shared, &origin, taken)
+    enter(&shared, &origin, taken).await
 }
 
 #[derive(Deserialize)]
@@ -57,7 +57,7 @@ pub(super) async fn admit(
     let admitted = shared.store.admit(token.trim(), now()).await;
     let token = admitted.ok().flatten();
     let token = token.filter(|token| token.role != Role::Agent);
-    enter(&shared, &origin, token.map(Some).ok_or(WRONG))
+    enter(&shared, &origin, token.map(Some).ok_or(WRONG)).await
 }
 
 pub(super) async fn leave(
@@ -75,10 +75,18 @@ pub(super) async fn leave(
 ///
 /// Wrong codes and tokens are not counted: 256 random bits are not guessed, and behind a proxy a limit would be one for all,
 /// by which a stranger keeps the user out.
-fn enter(shared: &Shared, origin: &Origin, admitted: Result<Option<KeptToken>, &str>) -> Response {
+async fn enter(
+    shared: &Shared,
+    origin: &Origin,
+    admitted: Result<Option<KeptToken>, &str>,
+) -> Response {
     let token = match admitted {
         Ok(token) => token,
-        Err(why) => return form(StatusCode::FORBIDDEN, why),
+        Err(why) => {
+            // It is refused in any case.
+            let _ = shared.note("failed", None, why).await;
+            return form(StatusCode::FORBIDDEN, why);
+        }
     };
     let (Ok(secret), Ok(csrf)) = (fresh_token(), fresh_token()) else {
         let why = "The system has no randomness.";
@@ -91,6 +99,9 @@ fn enter(shared: &Shared, origin: &Origin, admitted: Result<Option<KeptToken>, &
     } else {
         "the printed address"
     };
+    if let Err(why) = shared.note("done", Some(name), by).await {
+        return form(StatusCode::SERVICE_UNAVAILABLE, &why);
+    }
     (shared.report)(&format!("logged in: {name}, with {by}"));
     let name = name.clone();
     let login = Login { name, token, csrf };

@@ -31,6 +31,7 @@ use self::shared::{FETCH_USER, Shared, is_harmless};
 use super::front::fresh_token;
 use super::views::{self, Overview};
 use crate::api::http::{self, Hosts};
+use crate::audit::Audit;
 
 /// Connections at once. A browser has up to six.
 const MAX_CONNECTIONS: usize = 256;
@@ -61,6 +62,8 @@ pub struct PageSetup {
     pub user: String,
     /// What the other pages show that user; `None`: there are questions alone.
     pub overview: Option<Arc<dyn Overview>>,
+    /// Where logins are noted, good and failed ones, before they count.
+    pub audit: Option<Arc<Audit>>,
     /// Takes a line for the user: a browser has logged in.
     pub report: fn(&str),
 }
@@ -150,6 +153,7 @@ impl PageRoutes {
             store: setup.store,
             user: setup.user,
             report: setup.report,
+            audit: setup.audit,
             own: format!("{random}.localhost:{}", setup.address.port()),
             hosts: setup.hosts,
             logins: Mutex::default(),

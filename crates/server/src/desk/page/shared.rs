@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::super::front::{fresh_token, now};
 use super::logins::{Login, Logins, hash};
+use crate::audit::{Audit, Note};
 
 /// The headers of a request by which a browser says where it comes from.
 const FETCH_SITE: &str = "sec-fetch-site";
@@ -19,6 +20,7 @@ pub(super) struct Shared {
     pub(super) store: Arc<store::Desk>,
     pub(super) user: String,
     pub(super) report: fn(&str),
+    pub(super) audit: Option<Arc<Audit>>,
     /// The name of the page on this machine, with its port. It is random: cookies do not know ports, and at `127.0.0.1` the
     /// browser would send ours to every other server of this machine, and treat that server's pages as of the same site.
     /// Browsers resolve `*.localhost` themselves.
@@ -30,6 +32,21 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// Notes a login in the audit log.
+    pub(super) async fn note(
+        &self,
+        outcome: &str,
+        who: Option<&str>,
+        by: &str,
+    ) -> Result<(), String> {
+        let Some(audit) = &self.audit else {
+            return Ok(());
+        };
+        let note = Note::new("login", outcome).with("front", "desk");
+        audit.note(note.with("who", who).with("by", by));
+        audit.written().await
+    }
+
     pub(super) fn logins(&self) -> MutexGuard<'_, Logins> {
         self.logins.lock().unwrap_or_else(PoisonError::into_inner)
     }
