@@ -1,6 +1,6 @@
 //! PostgreSQL: connections, tables, deadlines, errors.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -53,10 +53,15 @@ impl Default for PoolSettings {
 
 /// A database with our tables.
 #[derive(Debug)]
-pub(crate) struct Postgres {
+pub(crate) struct Postgres(Mutex<Link>);
+
+#[derive(Debug)]
+struct Link {
     pool: PgPool,
+    /// When the pool was made.
+    since: Instant,
     /// When no connection could be had.
-    failed: Mutex<Option<Instant>>,
+    failed: Option<Instant>,
 }
 
 /// Why an operation stopped: PostgreSQL failed, or the operation refused.
@@ -101,8 +106,13 @@ impl Postgres {
             })
             .connect_lazy_with(options.application_name("sluice"));
         migrate(&pool).await?;
-        let failed = Mutex::new(None);
-        Ok(Self { pool, failed })
+        let since = Instant::now();
+        let link = Link {
+            pool,
+            since,
+            failed: None,
+        };
+        Ok(Self(Mutex::new(link)))
     }
 
     /// A transaction without a deadline, begun by these statements, for work that takes long.
@@ -110,13 +120,14 @@ impl Postgres {
         &self,
         statements: &'static str,
     ) -> Result<PgTransaction<'static>, StateError> {
-        let begun = self.pool.begin_with(statements).await;
+        let pool = self.link().pool.clone();
+        let begun = pool.begin_with(statements).await;
         begun.map_err(|error| fault(&error))
     }
 
     /// The database, without the password.
     pub(crate) fn place(&self) -> String {
-        let options = self.pool.connect_options();
+        let options = self.link().pool.connect_options();
         let (host, port) = (options.get_host(), options.get_port());
         let name = options.get_database().unwrap_or(options.get_username());
         match options.get_socket() {
@@ -132,14 +143,17 @@ impl Postgres {
         E: From<StateError>,
         F: Future<Output = Result<T, PgStop<E>>>,
     {
-        let failed = *self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (pool, failed) = {
+            let link = self.link();
+            (link.pool.clone(), link.failed)
+        };
         if failed.is_some_and(|at| at.elapsed() < PAUSE) {
             return Err(StateError::Unavailable("no connection".to_owned()).into());
         }
         let attempts = async {
             let mut retries = 0;
             loop {
-                match work(self.pool.clone()).await {
+                match work(pool.clone()).await {
                     Err(PgStop::Postgres(error)) if is_rolled_back(&error) && retries < RETRIES => {
                         retries += 1;
                     }
@@ -154,10 +168,29 @@ impl Postgres {
             Err(_) => sqlx::Error::PoolTimedOut,
         };
         if matches!(error, sqlx::Error::PoolTimedOut) {
-            let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-            *failed = Some(Instant::now());
+            self.link().fail();
         }
         Err(fault(&error).into())
+    }
+
+    fn link(&self) -> MutexGuard<'_, Link> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Link {
+    /// No connection could be had in time. The network may have lost those of the pool without a word, and the pool would
+    /// wait for them for as long as TCP does, so that they are left and others are made. Not more often than an operation
+    /// takes at most: the server has a limit, too.
+    fn fail(&mut self) {
+        let now = Instant::now();
+        self.failed = Some(now);
+        if now.duration_since(self.since) > DEADLINE {
+            let options = self.pool.connect_options();
+            let pool = self.pool.options().clone();
+            self.pool = pool.connect_lazy_with((*options).clone());
+            self.since = now;
+        }
     }
 }
 

@@ -467,6 +467,53 @@ async fn an_outage_fails_and_ends() {
     }
 }
 
+/// The network loses all connections without a word, as a firewall that restarts does. New ones work.
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_connections_are_replaced() {
+    let Some(server) = Postgres::fast() else {
+        return;
+    };
+    let url = server.database();
+    let port = url.rsplit(':').next().unwrap().split('/').next().unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let between = listener.local_addr().unwrap().port().to_string();
+    let (lose, lost) = tokio::sync::watch::channel(0_u32);
+    let target = format!("127.0.0.1:{port}");
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let (mut lost, target) = (lost.clone(), target.clone());
+            lost.mark_unchanged();
+            tokio::spawn(async move {
+                let mut server = tokio::net::TcpStream::connect(target).await.unwrap();
+                tokio::select! {
+                    _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
+                    _ = lost.changed() => std::future::pending().await,
+                }
+            });
+        }
+    });
+    let store = Store::postgres(&url.replace(port, &between), &settings()).await;
+    let state = store.unwrap().state();
+    let pings = (0..10).map(|_| {
+        let state = Arc::clone(&state);
+        tokio::spawn(async move { state.ping().await })
+    });
+    for ping in pings.collect::<Vec<_>>() {
+        ping.await.unwrap().unwrap();
+    }
+    // The pool is older than an operation takes.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    lose.send(1).unwrap();
+    let begin = Instant::now();
+    while let Err(error) = state.ping().await {
+        assert!(begin.elapsed() < Duration::from_secs(30), "{error}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    for _ in 0..20 {
+        state.ping().await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_or_read_only_database_is_unavailable() {
     let Some(server) = Postgres::fast() else {
