@@ -4,13 +4,13 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use hub::trace::{Event, UNANSWERED};
 use ifc::Answer;
 use store::{Answerer, DeskError, QuestionId, QuestionKey, Taken};
 
-use super::front::now;
 use crate::QuestionView;
 
 /// Where a question comes from.
@@ -121,7 +121,7 @@ impl Answered {
     /// the store does not have it.
     pub(crate) async fn claim(&self) -> Option<Result<bool, DeskError>> {
         let KeptAt { store, id, .. } = self.kept.as_ref()?;
-        let taken = store.take(*id, now()).await;
+        let taken = store.take(*id, SystemTime::now().into()).await;
         Some(taken.map(|taken| matches!(taken, Some(Taken::Answer(_)))))
     }
 
