@@ -82,7 +82,7 @@ stop
 
 # Removed: the configuration and the state stay.
 apt-get remove -qq -y sluice >/dev/null
-! command -v sluice >/dev/null || fail "the program is still there"
+[ ! -e /usr/bin/sluice ] && [ ! -e /usr/lib/sluice ] || fail "the program is still there"
 test -f /etc/sluice/sluice.toml || fail "the removal took the configuration"
 test -d /var/lib/sluice || fail "the removal took the state"
 apt-get purge -qq -y sluice >/dev/null
