@@ -81,10 +81,10 @@ impl Container {
         let named = set("container");
         let engine = if set("KUBERNETES_SERVICE_HOST").is_some() {
             Engine::Kubernetes
+        } else if named.as_deref() == Some("podman") || root.join("run/.containerenv").exists() {
+            Engine::Podman
         } else if root.join(".dockerenv").exists() {
             Engine::Docker
-        } else if root.join("run/.containerenv").exists() || named.as_deref() == Some("podman") {
-            Engine::Podman
         } else if named.is_some() || (filtered && masked) {
             Engine::Other
         } else {
