@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::{Release, gzip, put, run_quietly, write};
+use super::release::{Release, gzip, put, run_quietly, write};
 use crate::output;
 
 /// The user of the image, which no machine has.

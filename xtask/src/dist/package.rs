@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use super::{Release, put, run_quietly, write};
+use super::release::{Release, put, run_quietly, write};
 
 /// What dpkg runs, in `dist/debian`.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];

@@ -7,7 +7,6 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::Release;
 use crate::output;
 
 /// The package with the programs.
@@ -24,8 +23,8 @@ pub(super) fn version(root: &Path) -> Result<String> {
 }
 
 /// The document: each crate that is linked or that builds one, with its licence and the hash of its archive.
-pub(super) fn document(release: &Release) -> Result<String> {
-    let manifest = release.root.join("Cargo.toml");
+pub(super) fn document(root: &Path, version: &str) -> Result<String> {
+    let manifest = root.join("Cargo.toml");
     let arguments = [
         "metadata",
         "--format-version=1",
@@ -39,7 +38,7 @@ pub(super) fn document(release: &Release) -> Result<String> {
         .chain([&*path, "--filter-platform", &host]);
     let metadata = output("cargo", &arguments.collect::<Vec<_>>())?;
     let metadata: Value = serde_json::from_str(&metadata)?;
-    let hashes = hashes(&fs::read_to_string(release.root.join("Cargo.lock"))?)?;
+    let hashes = hashes(&fs::read_to_string(root.join("Cargo.lock"))?)?;
     let packages = by_id(metadata.pointer("/packages"));
     let nodes = by_id(metadata.pointer("/resolve/nodes"));
     let product = packages
@@ -56,7 +55,7 @@ pub(super) fn document(release: &Release) -> Result<String> {
     let document = json!({
         "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
         "metadata": {"component": {
-            "type": "application", "bom-ref": text(product, "id"), "name": PRODUCT, "version": release.version,
+            "type": "application", "bom-ref": text(product, "id"), "name": PRODUCT, "version": version,
             "licenses": [{"expression": text(product, "license")}],
         }},
         "components": components,

@@ -1,11 +1,15 @@
 //! The files of a release, made of programs that stand in for ours, and what is written by hand in `dist`.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use serde_json::Value;
 
+use super::release::{OLDEST_GLIBC, PROGRAMS, newest_glibc};
 use super::*;
+use crate::own_folder;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
