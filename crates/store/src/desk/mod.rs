@@ -13,10 +13,11 @@ mod tokens;
 use std::path::Path;
 use std::sync::Arc;
 
-use error::{FEWEST_DIGITS, MOST_BYTES, MOST_TOKENS, MOST_WAITING, MOST_WAITING_BYTES};
+use error::{FEWEST_DIGITS, MOST_BYTES};
 use rows::{NewRow, Rows, json};
 
 use crate::database::Database;
+use crate::postgres::Postgres;
 use crate::{Name, QuestionId, Time};
 
 pub use error::DeskError;
@@ -29,8 +30,6 @@ pub use tokens::{KeptToken, NewToken, Role};
 
 /// How often the use of a token is recorded, in milliseconds: a page that looks each second must not write each second.
 const MINUTE_MS: i64 = 60 * 1000;
-/// The answer that everyone may give who may answer at all.
-const NO: &str = "no";
 
 /// The questions and tokens of one user on one machine, or of a service. Several processes may have them open.
 ///
@@ -61,6 +60,11 @@ impl Desk {
 
     pub(crate) fn sqlite(file: Arc<Database>) -> Self {
         let rows = Arc::new(sqlite::Sqlite(file));
+        Self { rows }
+    }
+
+    pub(crate) fn postgres(postgres: Arc<Postgres>) -> Self {
+        let rows = Arc::new(postgres::Tables(postgres));
         Self { rows }
     }
 
@@ -296,65 +300,5 @@ impl Desk {
             token.last_used = Some(now);
         }
         Ok(Some(token))
-    }
-}
-
-/// Whether this answer counts, which has this name by a token.
-fn admits(
-    kept: &KeptQuestion,
-    given: &KeptAnswer,
-    approver: Option<&str>,
-) -> Result<(), DeskError> {
-    let question = &kept.question;
-    if let Some(before) = &kept.answer {
-        return Err(DeskError::Answered(before.clone()));
-    }
-    match () {
-        () if given.at >= question.expires => Err(DeskError::Expired),
-        () if kept.is_left(given.at) => Err(DeskError::Left),
-        () if !question.choices.contains(&given.answer) => {
-            Err(DeskError::NotOffered(question.choices.clone()))
-        }
-        () if question.may_allow(approver) || given.answer == NO => Ok(()),
-        () if question.asker.is_none() => Err(DeskError::AskerUnknown),
-        () => Err(DeskError::NotAllowed(question.approvers.clone())),
-    }
-}
-
-/// Whether there is room for a token of this name, among so many of which so many have it.
-fn is_free(name: &str, count: i64, taken: i64) -> Result<(), DeskError> {
-    match (taken > 0, count >= MOST_TOKENS) {
-        (true, _) => Err(DeskError::NameTaken(name.to_owned())),
-        (false, true) => Err(DeskError::TooManyTokens),
-        (false, false) => Ok(()),
-    }
-}
-
-impl NewRow {
-    /// Whether there is room, where so many questions with so many characters wait.
-    fn fits(&self, (count, length): (i64, i64)) -> Result<(), DeskError> {
-        let own = i64::try_from(self.question.len()).unwrap_or(i64::MAX);
-        match count >= MOST_WAITING || length.saturating_add(own) > MOST_WAITING_BYTES {
-            true => Err(DeskError::TooMany),
-            false => Ok(()),
-        }
-    }
-}
-
-impl Asked {
-    fn first(id: QuestionId, expires: Time) -> Self {
-        Self {
-            id,
-            expires,
-            is_new: true,
-        }
-    }
-
-    fn again(id: [u8; 16], expires: i64) -> Self {
-        Self {
-            id: QuestionId::from_bytes(id),
-            expires: Time::from_millis(expires),
-            is_new: false,
-        }
     }
 }

@@ -10,8 +10,8 @@ use super::error::DeskError;
 use super::questions::{Asked, KeptAnswer, QuestionHead};
 use super::rows::{self, NewRow, Read, Row, Rows, json};
 use super::tokens::KeptToken;
-use super::{Desk, QuestionId, Time};
 use crate::postgres::{PgStop, Postgres};
+use crate::{QuestionId, Time};
 
 type Stop = PgStop<DeskError>;
 
@@ -22,14 +22,7 @@ impl From<DeskError> for Stop {
 }
 
 #[derive(Debug)]
-struct Tables(Arc<Postgres>);
-
-impl Desk {
-    pub(crate) fn postgres(postgres: Arc<Postgres>) -> Self {
-        let rows = Arc::new(Tables(postgres));
-        Self { rows }
-    }
-}
+pub(super) struct Tables(pub(super) Arc<Postgres>);
 
 /// A transaction that changes questions. The others wait for it: the row of the version is its lock.
 async fn change(pool: &PgPool) -> Result<Transaction<'static, Db>, Stop> {
@@ -155,7 +148,7 @@ impl Rows for Tables {
                 .await?;
             let found = found.ok_or(DeskError::Unknown)?;
             let kept = row(&found)?.read().map_err(DeskError::unreadable)?;
-            super::admits(&kept, given, approver)?;
+            rows::admits(&kept, given, approver)?;
             let answer = query(rows::ANSWER)
                 .bind(json(given)?)
                 .bind(given.at.millis())
@@ -201,7 +194,7 @@ impl Rows for Tables {
             let mut transaction = change(&pool).await?;
             let count = query_as(rows::NAMES).bind(name);
             let (count, taken) = count.fetch_one(&mut *transaction).await?;
-            super::is_free(name, count, taken)?;
+            rows::is_free(name, count, taken)?;
             let add = query(rows::ADD_TOKEN)
                 .bind(name)
                 .bind(digest.as_slice())

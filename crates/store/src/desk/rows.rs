@@ -6,11 +6,15 @@
 use async_trait::async_trait;
 use serde::Serialize;
 
-use super::error::DeskError;
-use super::questions::{Asked, KeptAnswer, KeptQuestion, QuestionHead, QuestionKey, SILENCE_MS};
+use super::error::{DeskError, MOST_TOKENS, MOST_WAITING, MOST_WAITING_BYTES};
+use super::questions::{
+    Asked, KeptAnswer, KeptQuestion, NewQuestion, QuestionHead, QuestionKey, SILENCE_MS,
+};
 use super::tokens::KeptToken;
 use crate::{QuestionId, Time};
 
+/// The answer that everyone may give who may answer at all.
+const NO: &str = "no";
 /// How long answered questions are kept, in milliseconds, and how many.
 const WEEK_MS: i64 = 7 * 24 * 3600 * 1000;
 pub(super) const MOST_ANSWERED: i64 = 1000;
@@ -31,7 +35,7 @@ pub(super) trait Rows: std::fmt::Debug + Send + Sync {
     async fn questions(&self, ids: &[QuestionId]) -> Result<Vec<Read>, DeskError>;
     /// Up to two ids that begin with these hexadecimal digits in lower case.
     async fn beginning(&self, digits: &str) -> Result<Vec<QuestionId>, DeskError>;
-    /// Stores the answer if it counts ([`super::admits`]).
+    /// Stores the answer if it counts ([`admits`]).
     async fn answer(
         &self,
         id: QuestionId,
@@ -127,8 +131,7 @@ impl Row {
     pub(super) fn read(self) -> Read {
         let id = QuestionId::from_bytes(self.id);
         let damaged = |error: serde_json::Error| (id, error.to_string());
-        let mut question: super::NewQuestion =
-            serde_json::from_str(&self.question).map_err(damaged)?;
+        let mut question: NewQuestion = serde_json::from_str(&self.question).map_err(damaged)?;
         question.key = self.key;
         let answer = self.answer.as_deref().map(serde_json::from_str);
         Ok(KeptQuestion {
@@ -152,4 +155,64 @@ pub(super) fn token(json: &str, last_used: Option<i64>) -> Result<KeptToken, Des
 
 pub(super) fn json(value: &impl Serialize) -> Result<String, DeskError> {
     serde_json::to_string(value).map_err(|error| DeskError::System(error.into()))
+}
+
+/// Whether this answer counts, which has this name by a token.
+pub(super) fn admits(
+    kept: &KeptQuestion,
+    given: &KeptAnswer,
+    approver: Option<&str>,
+) -> Result<(), DeskError> {
+    let question = &kept.question;
+    if let Some(before) = &kept.answer {
+        return Err(DeskError::Answered(before.clone()));
+    }
+    match () {
+        () if given.at >= question.expires => Err(DeskError::Expired),
+        () if kept.is_left(given.at) => Err(DeskError::Left),
+        () if !question.choices.contains(&given.answer) => {
+            Err(DeskError::NotOffered(question.choices.clone()))
+        }
+        () if question.may_allow(approver) || given.answer == NO => Ok(()),
+        () if question.asker.is_none() => Err(DeskError::AskerUnknown),
+        () => Err(DeskError::NotAllowed(question.approvers.clone())),
+    }
+}
+
+/// Whether there is room for a token of this name, among so many of which so many have it.
+pub(super) fn is_free(name: &str, count: i64, taken: i64) -> Result<(), DeskError> {
+    match (taken > 0, count >= MOST_TOKENS) {
+        (true, _) => Err(DeskError::NameTaken(name.to_owned())),
+        (false, true) => Err(DeskError::TooManyTokens),
+        (false, false) => Ok(()),
+    }
+}
+
+impl NewRow {
+    /// Whether there is room, where so many questions with so many characters wait.
+    pub(super) fn fits(&self, (count, length): (i64, i64)) -> Result<(), DeskError> {
+        let own = i64::try_from(self.question.len()).unwrap_or(i64::MAX);
+        match count >= MOST_WAITING || length.saturating_add(own) > MOST_WAITING_BYTES {
+            true => Err(DeskError::TooMany),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Asked {
+    pub(super) fn first(id: QuestionId, expires: Time) -> Self {
+        Self {
+            id,
+            expires,
+            is_new: true,
+        }
+    }
+
+    pub(super) fn again(id: [u8; 16], expires: i64) -> Self {
+        Self {
+            id: QuestionId::from_bytes(id),
+            expires: Time::from_millis(expires),
+            is_new: false,
+        }
+    }
 }

@@ -210,7 +210,7 @@ impl Rows for Sqlite {
         self.write(move |connection| {
             let kept = get(connection, id)?.ok_or(DeskError::Unknown)?;
             let kept = kept.map_err(DeskError::unreadable)?;
-            super::admits(&kept, &given, approver.as_deref())?;
+            rows::admits(&kept, &given, approver.as_deref())?;
             let (answer, at) = (json(&given)?, given.at.millis());
             connection.execute(rows::ANSWER, params![answer, at, id.as_bytes()])?;
             connection.execute(rows::CHANGED, [])?;
@@ -251,7 +251,7 @@ impl Rows for Sqlite {
         self.write(move |connection| {
             let (count, taken) =
                 connection.query_row(rows::NAMES, [&name], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            super::is_free(&name, count, taken)?;
+            rows::is_free(&name, count, taken)?;
             connection.execute(rows::ADD_TOKEN, params![name, digest, kept])?;
             Ok(())
         })
