@@ -462,7 +462,9 @@ mod tests {
         let open = TraceFile::create(folder.path(), "open").unwrap();
         drop(TraceFile::create(folder.path(), "old").unwrap());
         std::fs::write(folder.path().join("notes.txt"), "").unwrap();
-        ["open.jsonl", "old.jsonl", "notes.txt"].map(age);
+        for name in ["open.jsonl", "old.jsonl", "notes.txt"] {
+            age(name);
+        }
         let rotation = Rotation::default();
         let new = TraceFile::rotating(folder.path(), "new", rotation).unwrap();
         assert_eq!(

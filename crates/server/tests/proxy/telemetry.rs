@@ -355,7 +355,7 @@ async fn a_collector_gets_a_conversation_as_spans() {
         "execute_tool other",
     ];
     for name in ["chat big"].iter().chain(&tools) {
-        assert!(named(name).len() > 0, "{name}");
+        assert_ne!(named(name).len(), 0, "{name}");
         for span in named(name) {
             assert!(
                 agents.iter().any(|agent| agent.id == span.parent),
