@@ -7,8 +7,8 @@
 )]
 
 mod approve;
-mod audit;
 mod apps;
+mod audit;
 mod conventions;
 mod desk;
 mod desk_views;
