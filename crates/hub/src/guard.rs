@@ -124,6 +124,16 @@ impl Guard {
         self.history.push_call(&call.label, name, arguments)
     }
 
+    /// Enters a call by the permit of another front, in the conversation and in the ledger of the session.
+    ///
+    /// # Errors
+    /// The policy has no rule for the call.
+    pub fn admit(&mut self, permit: &Permit) -> Result<CallId, PolicyError> {
+        let policy = self.policy.as_ref();
+        self.monitor.enter_tcb(policy, &self.history, permit)?;
+        Ok(self.enter(permit.call()))
+    }
+
     /// Takes note that the client was given text of this label by another front.
     pub fn give(&mut self, label: &Label) {
         if !label.flows_to(&self.history.label()) {

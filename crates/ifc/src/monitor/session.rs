@@ -249,6 +249,30 @@ impl<'s> Entry<'s> {
         let key = self.key.as_ref()?;
         ran(&self.ledger, key, sink, rule, history)
     }
+
+    /// Enters the call with this receipt. `approval` is the user's word for it.
+    pub(super) fn enter(
+        self,
+        sink: &Sink<'_>,
+        rule: &Rule,
+        approval: Option<&Approval>,
+        receipt: &Receipt,
+    ) {
+        let Self { mut ledger, key } = self;
+        if let Some(key) = key {
+            ledger.enter(key, receipt);
+        }
+        if let (Sink::Call(call), Some(counts)) = (sink, &rule.counted) {
+            let control = call.control_label(rule.arguments.keys());
+            // A call that the user was shown and has allowed is the user's own.
+            let control = approval.map_or(control.clone(), |it| it.label(&control));
+            let data = rule.arguments.keys().map(ArgumentPath::argument);
+            let data = data.filter(|name| counts.arguments.iter().any(|it| it == name));
+            let data = data.filter_map(|name| Some(call.arguments.get(name)?.label()));
+            let label = data.fold(control, |all, label| all.join(&label));
+            ledger.count(PermittedCall::new(call, counts, label, receipt.clone()));
+        }
+    }
 }
 
 /// Makes a permit. The call is entered into the ledger first: as soon as the permit is returned, it may be spent at any
@@ -261,23 +285,9 @@ pub(super) fn permit<F: Flow>(
     approval: Option<Box<Approval>>,
 ) -> Permit<F> {
     let mut stub = Stub(Receipt::new(ReceiptId::default()));
-    if let Some(Entry { mut ledger, key }) = entry {
-        stub = Stub(ledger.receipt());
-        if let Some(key) = key {
-            ledger.enter(key, &stub.0);
-        }
-        if let (Sink::Call(call), Some(counts)) = (flow.sink(), &rule.counted) {
-            let control = call.control_label(rule.arguments.keys());
-            // A call that the user was shown and has allowed is the user's own.
-            let control = approval
-                .as_ref()
-                .map_or(control.clone(), |it| it.label(&control));
-            let data = rule.arguments.keys().map(ArgumentPath::argument);
-            let data = data.filter(|name| counts.arguments.iter().any(|it| it == name));
-            let data = data.filter_map(|name| Some(call.arguments.get(name)?.label()));
-            let label = data.fold(control, |all, label| all.join(&label));
-            ledger.count(PermittedCall::new(call, counts, label, stub.0.clone()));
-        }
+    if let Some(mut entry) = entry {
+        stub = Stub(entry.ledger.receipt());
+        entry.enter(&flow.sink(), rule, approval.as_deref(), &stub.0);
     }
     Permit {
         flow,

@@ -1,10 +1,10 @@
 //! What a monitor holds, as data, so that other processes and a restart know it.
 
 use super::Monitor;
-use super::session::{Allowed, Grant, State};
+use super::session::{Allowed, Entry, Grant, State};
 use crate::endorse::Endorsement;
 use crate::ledger::{LedgerState, Receipt, ReceiptId};
-use crate::{Call, Until};
+use crate::{Call, Flow, History, Permit, Policy, PolicyError, Until};
 
 /// What a monitor holds. Of two of one session the union counts, in which a call has the later of both states. Of the
 /// answers for a turn alone, those of the later turn count.
@@ -68,6 +68,26 @@ impl Monitor {
         if same_turn {
             state.absorb_turn(other.refusals, other.allowed);
         }
+    }
+
+    /// Enters a call that the monitor of another session has permitted, before the call runs in this session. Trusted: the
+    /// permit must have been redeemed here.
+    ///
+    /// # Errors
+    /// The policy has no rule for the call.
+    pub fn enter_tcb(
+        &self,
+        policy: &dyn Policy,
+        history: &History,
+        permit: &Permit,
+    ) -> Result<(), PolicyError> {
+        let sink = permit.flow.sink();
+        let rule = self.rule(policy, history, &sink)?;
+        let state = self.state();
+        if let Some(entry) = Entry::of(&state, &sink, &rule) {
+            entry.enter(&sink, &rule, permit.approval.as_deref(), &permit.stub.0);
+        }
+        Ok(())
     }
 
     /// The receipt of a call that was entered in the ledger, by whatever process.

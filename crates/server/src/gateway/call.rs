@@ -40,7 +40,7 @@ const MAX_BYTES: usize = 8 << 20;
 const PAUSE: Duration = Duration::from_secs(120);
 
 /// What was decided on a call.
-enum Decided {
+pub(super) enum Decided {
     Runs(CallId, Permit),
     /// With what the client is told.
     Refused(String),
@@ -241,7 +241,7 @@ impl Client {
     }
 
     /// `left` is a permit that another front has left in a store.
-    fn decide(
+    pub(super) fn decide(
         &self,
         conversation: &mut Conversation,
         listed: &Listed,
@@ -258,8 +258,10 @@ impl Client {
                 Some(_) => left,
                 None => lock(&gateway.permits).redeem(&self.session, app, tool, &read, now),
             };
-            if let Some((name, permit)) = left {
-                let id = guard.enter(permit.call());
+            // Without a rule the permit is dropped, and what follows refuses the call.
+            if let Some((name, permit)) = left
+                && let Ok(id) = guard.admit(&permit)
+            {
                 conversation.redeemed.insert(id, name);
                 return self.allowed(guard, id, permit, REDEEMED);
             }

@@ -183,8 +183,9 @@ impl Client {
     /// The reply, once all that it says is known to other replicas; else an error in its place.
     pub(super) async fn once_saved(&self, reply: Reply) -> Reply {
         match self.save(None).await {
-            // Without a permit nothing can be overtaken.
-            Ok(()) | Err(Unpermitted::Overtaken) => reply,
+            Ok(()) => reply,
+            // Without a permit this means that too many requests were faster.
+            Err(Unpermitted::Overtaken) => unavailable(&Unwritten::Overtaken.into()),
             Err(Unpermitted::Failed(error)) => error,
         }
     }
@@ -220,10 +221,15 @@ mod tests {
 
     use hub::Permits;
     use hub::state::write_permit;
-    use ifc::{Call, Decision, Dimension, Effect, History, Label, Policy, PolicyError, Rule, Sink};
+    use ifc::{
+        Call, CallState, Decision, Dimension, Effect, History, Label, Policy, PolicyError, Rule,
+        Sink,
+    };
     use llm::{Broker, Scripted, text_answer};
     use store::{LeftPermit, SessionState, Time};
 
+    use super::super::call::Decided;
+    use super::super::listing::Listed;
     use super::super::{Gateway, GatewaySetup};
     use super::*;
     use crate::StateSetup;
@@ -344,5 +350,47 @@ mod tests {
         let redeemed = redeem(&two, r#"{ "n": 1.0 }"#).await;
         assert_eq!(redeemed, Some(("call_1".to_owned(), true)));
         assert_eq!(redeem(&one, r#"{"n":1}"#).await, None);
+    }
+
+    #[tokio::test]
+    async fn a_redeemed_call_is_known_to_all_replicas_before_it_runs() {
+        let store = store::Store::in_memory().unwrap().state();
+        let [one, two, other] = [1, 1, 2].map(|token| client(&store, token));
+        // One of the proxy, whose monitor is that of another session.
+        let proxy = Monitor::new().with_seed(7);
+        let left = match proxy.decide(&Allows, &History::default(), send()) {
+            Decision::Allow(permit) => write_permit(&permit, &Lattice::four_point()),
+            _ => panic!("not allowed"),
+        };
+        let permit = read_permit(&left, &Lattice::four_point()).unwrap();
+        let listed = Listed {
+            app: "mail".to_owned(),
+            tool: "send".to_owned(),
+            left_out: None,
+            is_quoted: false,
+            shown: json!({}),
+        };
+        // An equal call that is decided on meanwhile does not run without a question.
+        let direct = decide(&two).unwrap();
+        let left = Some(("call_1".to_owned(), permit));
+        let decided = one.decide(&mut lock(&one.guard), &listed, r#"{"n":1}"#, left);
+        let Decided::Runs(_, redeemed) = decided else {
+            panic!("the permit does not count")
+        };
+        assert!(one.save(Some(&redeemed)).await.is_ok());
+        let overtaken = two.save(Some(&direct)).await;
+        assert!(matches!(overtaken, Err(Unpermitted::Overtaken)));
+        drop(direct);
+        assert!(other.load().await.is_ok());
+        assert!(decide(&one).is_none() && decide(&two).is_none() && decide(&other).is_some());
+        // It is known for a later replica that it has run.
+        let receipt = redeemed.receipt();
+        drop(redeemed.spend());
+        receipt.answered();
+        assert!(one.save(None).await.is_ok());
+        let later = client(&store, 1);
+        assert!(later.load().await.is_ok() && decide(&later).is_none());
+        let ledger = lock(&later.guard).guard.monitor.snapshot().ledger;
+        assert_eq!(ledger.calls[0].state, CallState::Answered);
     }
 }
