@@ -204,11 +204,7 @@ pub(crate) fn ci(phases: &mut Phases) -> Result<()> {
     for bench in ["monitor", "label", "decide", "search", "permissions"] {
         benches.args(["--bench", bench]);
     }
-    phases.time("benchmarks", || {
-        run(&mut benches)?;
-        run(lab()?.args(["bench", "agentdojo", "loop", "--quick"]))?;
-        run(lab()?.args(["bench", "agentdojo", "replay", "--quick"]))
-    })
+    phases.time("benchmarks", || run(&mut benches))
 }
 
 /// Whether the tests of the laboratory may come out otherwise than on `origin/main`, or on the commit before where HEAD is
@@ -263,6 +259,12 @@ pub(crate) fn nightly(phases: &mut Phases) -> Result<()> {
         run(cargo(["build", "--bins"]).args(Profile::Default.packages()))?;
         let lab = ["run", "--package", "sluice-lab", "--", "bench", "spokes"];
         run(cargo(lab).args(["--count", "200", "--starts", "10000"]))
+    });
+    part(phases, "AgentDojo, a part", &|| {
+        for which in ["loop", "replay"] {
+            run(lab()?.args(["bench", "agentdojo", which, "--quick"]))?;
+        }
+        Ok(())
     });
     part(phases, "200,000 inputs of each fuzz target", &fuzz);
     part(phases, "mutants", &|| mutants::mutants(&[]));
