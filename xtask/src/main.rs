@@ -34,8 +34,9 @@ cargo xtask servers [ARGS]  real MCP servers from their registries: a job each, 
 cargo xtask agents [ARGS] Claude Code, Codex and opencode on attacks and tasks, with and without Sluice (--help says more);
                           `sdks`: official clients of the three APIs before the proxy
 cargo xtask ci            format, size, lints, documentation, tests (`lab` where it may have changed), quick benchmarks
-cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, 1,000 kills, 10,000 starts of spokes, 200,000
-                          inputs of each fuzz target, mutants, `test lab`, `servers`, `agents`, `fresh`
+cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, 1,000 kills, 10,000 schedules, an hour of a
+                          service under load, 10,000 starts of spokes, 200,000 inputs of each fuzz target, mutants,
+                          `test lab`, `servers`, `agents`, `fresh`
 cargo xtask fresh [ARGS]  the package, demo, test and servers on a minimal Debian that it makes (as root; --help says more)
 cargo xtask dist [ARGS]   a release: tarball, Debian package, image, checksums, SBOM (--help says more)
 cargo xtask agentdojo     AgentDojo behind every defence, and its recorded runs: about an hour

@@ -255,6 +255,16 @@ pub(crate) fn nightly(phases: &mut Phases) -> Result<()> {
     part(phases, "1,000 kills of a memory's writer", &|| {
         run(tests("store", "it", "kill").env("SLUICE_KILLS", "1000"))
     });
+    part(phases, "1,000 kills of services under load", &|| {
+        run(tests("sluice", "it", "serve::replicas").env("SLUICE_KILLS", "1000"))
+    });
+    part(phases, "10,000 schedules of two replicas", &|| {
+        run(tests("server", "replica", "schedules").env("SLUICE_SCHEDULES", "10000"))
+    });
+    part(phases, "60 minutes of a service", &|| {
+        run(cargo(["build", "--bins"]).args(Profile::Default.packages()))?;
+        run(lab()?.args(["bench", "serve", "--minutes", "60"]))
+    });
     part(phases, "10,000 starts and stops of a spoke", &|| {
         run(cargo(["build", "--bins"]).args(Profile::Default.packages()))?;
         let lab = ["run", "--package", "sluice-lab", "--", "bench", "spokes"];

@@ -119,6 +119,8 @@ pub fn events(write: impl FnOnce(&mut dyn Stream) -> io::Result<()> + Send + 'st
 
 #[derive(Default)]
 struct Seen {
+    /// Whether requests are not kept.
+    is_forgetful: bool,
     requests: Mutex<Vec<Request>>,
     connections: AtomicUsize,
 }
@@ -136,6 +138,16 @@ impl Server {
         let seen = Arc::<Seen>::default();
         let address = host(handler(&seen, answer));
         let port = address.port();
+        Self { port, seen }
+    }
+
+    /// Plain HTTP that keeps no request, for loads whose memory is measured.
+    pub fn forgetful(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
+        let seen = Arc::new(Seen {
+            is_forgetful: true,
+            ..Seen::default()
+        });
+        let port = host(handler(&seen, answer)).port();
         Self { port, seen }
     }
 
@@ -179,7 +191,9 @@ fn handler(
     move |stream| {
         seen.connections.fetch_add(1, Ordering::SeqCst);
         let request = Request::read(stream)?;
-        seen.requests.lock().unwrap().push(request.clone());
+        if !seen.is_forgetful {
+            seen.requests.lock().unwrap().push(request.clone());
+        }
         match answer(&request) {
             Reply::Whole(status, headers, body) => {
                 let length = body.len();

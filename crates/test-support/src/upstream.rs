@@ -53,29 +53,15 @@ impl Upstream {
     /// Answers by this script, which gets requests of each API as chat completions. The calls of the n-th request have the
     /// ids `up_n_0` and so on.
     pub fn start(script: impl Fn(&Value) -> ModelReply + Send + Sync + 'static) -> Self {
-        let count = std::sync::atomic::AtomicUsize::new(0);
-        let server = Server::start(move |request| {
-            if request.method == "GET" {
-                let key = request.headers.get("authorization");
-                let model = json!({"id": "big", "key": key, "owned_by": "llamacpp"});
-                // The second list is Ollama's.
-                let local = json!([{"name": "big"}]);
-                return http::json(json!({"object": "list", "data": [model], "models": local}));
-            }
-            let number = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1;
-            let mut body = request.json();
-            if let Some(wire) = Wire::of(&request.path) {
-                match wire.as_chat(&body) {
-                    Ok(chat) => body = chat,
-                    Err(why) => {
-                        let error = json!({"type": "invalid_request_error", "message": why});
-                        let body = json!({"type": "error", "error": error});
-                        return Reply::Whole(400, Vec::new(), body.to_string());
-                    }
-                }
-            }
-            reply(request, script(&body), number)
-        });
+        Self::at(Server::start(answers(script)))
+    }
+
+    /// The same without a record of requests, for loads whose memory is measured.
+    pub fn forgetful(script: impl Fn(&Value) -> ModelReply + Send + Sync + 'static) -> Self {
+        Self::at(Server::forgetful(answers(script)))
+    }
+
+    fn at(server: Server) -> Self {
         let url = server.url("/v1");
         Self { url, server }
     }
@@ -104,6 +90,32 @@ impl Upstream {
     /// Everything that was ever sent, as one text.
     pub fn everything(&self) -> String {
         self.requests().iter().map(Value::to_string).collect()
+    }
+}
+
+fn answers(script: impl Fn(&Value) -> ModelReply) -> impl Fn(&Request) -> Reply {
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    move |request| {
+        if request.method == "GET" {
+            let key = request.headers.get("authorization");
+            let model = json!({"id": "big", "key": key, "owned_by": "llamacpp"});
+            // The second list is Ollama's.
+            let local = json!([{"name": "big"}]);
+            return http::json(json!({"object": "list", "data": [model], "models": local}));
+        }
+        let number = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1;
+        let mut body = request.json();
+        if let Some(wire) = Wire::of(&request.path) {
+            match wire.as_chat(&body) {
+                Ok(chat) => body = chat,
+                Err(why) => {
+                    let error = json!({"type": "invalid_request_error", "message": why});
+                    let body = json!({"type": "error", "error": error});
+                    return Reply::Whole(400, Vec::new(), body.to_string());
+                }
+            }
+        }
+        reply(request, script(&body), number)
     }
 }
 

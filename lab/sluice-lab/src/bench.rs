@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use crate::exit::Exit;
 #[cfg(feature = "training")]
 use crate::saliency;
-use crate::{agentdojo, proxy, service, spokes};
+use crate::{agentdojo, proxy, serve, service, spokes};
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
@@ -25,6 +25,11 @@ enum BenchAction {
     /// Latency of the guard proxy beside the direct path, against a mock on loopback.
     #[command(after_help = "Example:\n  sluice-lab bench proxy --rate 1000 --seconds 20")]
     Proxy(proxy::Proxy),
+    /// Endurance: replicas of `sluice serve` under load, one of which is reloaded and another restarted each minute.
+    #[command(
+        after_help = "Example:\n  sluice-lab bench serve --minutes 5\n  sluice-lab bench serve --rate 50 --sqlite --replicas 1 --json"
+    )]
+    Serve(serve::Serve),
     /// Customer service: an agent of a shop behind the guard proxy, with strangers' text all around it.
     #[command(
         after_help = "Example:\n  sluice-lab bench service\n  sluice-lab bench service --benign --questions"
@@ -41,6 +46,7 @@ pub(crate) async fn bench(args: Bench) -> Result<Exit> {
         #[cfg(feature = "training")]
         BenchAction::Saliency(args) => saliency::saliency(args).await,
         BenchAction::Proxy(args) => proxy::proxy(args).await,
+        BenchAction::Serve(args) => serve::serve(args).await,
         BenchAction::Service(args) => service::service(args).await,
         BenchAction::Spokes(args) => spokes::spokes(args).await,
     }

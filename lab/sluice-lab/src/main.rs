@@ -29,6 +29,8 @@ mod saliency;
 #[cfg(feature = "training")]
 mod screener;
 #[cfg(feature = "bench")]
+mod serve;
+#[cfg(feature = "bench")]
 mod served;
 #[cfg(feature = "bench")]
 mod service;
