@@ -112,7 +112,7 @@ impl StateHandle {
         session: Option<&Digest>,
         apply: impl Fn(&str) -> Result<(), String>,
     ) -> Result<Option<Document>, ApiError> {
-        let seen = log.seen.load(Ordering::Acquire);
+        let mut seen = log.seen.load(Ordering::Acquire);
         let mut loaded = self
             .store
             .load(&log.tenant, seen, session)
@@ -125,12 +125,13 @@ impl StateHandle {
         let mut position = log.position.lock().await;
         for _ in 0..MAX_PAGES {
             let more = loaded.more;
-            position.apply(loaded, &apply).map_err(damaged)?;
+            position.apply(seen, loaded, &apply).map_err(damaged)?;
             log.seen.store(position.seen, Ordering::Release);
             if !more {
                 return Ok(document);
             }
-            let next = self.store.load(&log.tenant, position.seen, None).await;
+            seen = position.seen;
+            let next = self.store.load(&log.tenant, seen, None).await;
             loaded = next.map_err(refused)?;
         }
         Err(damaged("the log of this client is too long".to_owned()))
@@ -185,15 +186,17 @@ impl StateHandle {
 }
 
 impl Position {
-    /// Applies the records of a page that are not known yet.
+    /// Applies the records of a page that are not known yet. The page is of those after `asked`.
     fn apply(
         &mut self,
+        asked: u64,
         loaded: Loaded,
         apply: impl Fn(&str) -> Result<(), String>,
     ) -> Result<(), String> {
         let count = u64::try_from(loaded.records.len()).unwrap_or(u64::MAX);
-        if loaded.head < self.seen && count > 0 {
-            // The store is an older backup: its numbers are new ones.
+        if loaded.head < asked && count > 0 {
+            // The store is an older backup: its numbers are new ones. A page that is older than what another request has
+            // read meanwhile is none.
             *self = Self::default();
         }
         let numbers = loaded.head.saturating_sub(count) + 1..;
@@ -274,26 +277,29 @@ mod tests {
             applied.borrow_mut().push(record.to_owned());
             Ok(())
         };
-        position.apply(page(2, &["1", "2"]), apply).unwrap();
+        position.apply(0, page(2, &["1", "2"]), apply).unwrap();
         // 4 and 5 are ours, and 3 is of another one.
         position.wrote(5, 2);
         assert_eq!(position.seen, 2);
         position
-            .apply(page(6, &["3", "4", "5", "6"]), apply)
+            .apply(2, page(6, &["3", "4", "5", "6"]), apply)
             .unwrap();
         // Another request has read the same.
-        position.apply(page(4, &["3", "4"]), apply).unwrap();
+        position.apply(2, page(4, &["3", "4"]), apply).unwrap();
         position.wrote(7, 1);
         assert_eq!((position.seen, position.own.len()), (7, 0));
         assert_eq!(*applied.borrow(), ["1", "2", "3", "6"]);
         // Records that were removed for their age leave a gap.
-        position.apply(page(12, &["11", "12"]), apply).unwrap();
+        position.apply(7, page(12, &["11", "12"]), apply).unwrap();
         assert_eq!(position.seen, 12);
         assert!(
             position
-                .apply(page(13, &["13"]), |_| Err(String::new()))
+                .apply(12, page(13, &["13"]), |_| Err(String::new()))
                 .is_err()
         );
         assert_eq!(position.seen, 12);
+        // An older backup.
+        position.apply(12, page(1, &["1"]), apply).unwrap();
+        assert_eq!(position.seen, 1);
     }
 }
