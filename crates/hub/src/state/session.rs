@@ -15,6 +15,8 @@ use crate::twin;
 /// What the replicas of a front share of one conversation.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct SessionDoc {
+    /// When it was written, in milliseconds of Unix time.
+    pub at: u64,
     /// What was granted, refused and done.
     pub monitor: MonitorState,
     /// The calls that the client executes, by the name that it knows each under.
@@ -28,6 +30,7 @@ impl SessionDoc {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let begun = Self {
+            at: self.at,
             monitor: MonitorState {
                 turn: self.monitor.turn,
                 ..MonitorState::default()
@@ -56,6 +59,7 @@ impl SessionDoc {
 
 twin! {
     Document of SessionDoc {
+        at: u64,
         monitor: StoredMonitor,
         waiting: BTreeMap<String, Word>,
         #[serde(deserialize_with = "super::present")]

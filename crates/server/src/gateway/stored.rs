@@ -2,6 +2,7 @@
 //! return, which the proxy of the same token has to know.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use hub::Redeemed;
@@ -57,6 +58,10 @@ impl Beside for Nothing {
             monitor,
             ..SessionDoc::default()
         }
+    }
+
+    fn age(&self) -> Duration {
+        Duration::MAX
     }
 
     fn absorb(&self, _: SessionDoc) {}
@@ -217,8 +222,6 @@ fn unavailable(error: &ApiError) -> Reply {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use hub::Permits;
     use hub::state::write_permit;
     use ifc::{

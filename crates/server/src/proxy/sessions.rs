@@ -87,12 +87,8 @@ impl Sessions {
         lattice: &Lattice,
     ) -> Session {
         let now = Instant::now();
-        let age = match is_named {
-            true => Duration::MAX,
-            false => UNNAMED_AGE,
-        };
         let mut kept = lock(&self.kept);
-        if let Some(session) = kept.touch(&conversation, age, now) {
+        if let Some(session) = kept.touch(&conversation, age(is_named), now) {
             return session.clone();
         }
         let questions = kept.any_of(&tenant).map_or_else(
@@ -241,10 +237,15 @@ impl Beside for Session {
         let released = lock(&self.released);
         let released = released.as_ref();
         SessionDoc {
+            at: 0,
             monitor,
             waiting,
             released: released.map(|it| (it.request, it.names.clone())),
         }
+    }
+
+    fn age(&self) -> Duration {
+        age(self.is_named)
     }
 
     fn absorb(&self, document: SessionDoc) {
@@ -259,6 +260,14 @@ impl Beside for Session {
         if let Some((request, names)) = document.released {
             *lock(&self.released) = Some(Released { request, names });
         }
+    }
+}
+
+/// How long a conversation is known that has no new request.
+fn age(is_named: bool) -> Duration {
+    match is_named {
+        true => Duration::MAX,
+        false => UNNAMED_AGE,
     }
 }
 
@@ -289,10 +298,14 @@ mod tests {
     }
 
     fn mark(session: &Session) {
+        mark_as(session, "call");
+    }
+
+    fn mark_as(session: &Session, name: &str) {
         use ifc::{Arguments, Call, Decision, History, Label};
         let call = Call {
             app: "app".to_owned(),
-            tool: "send".to_owned(),
+            tool: name.to_owned(),
             arguments: Arguments::none(),
             label: Label::bottom(),
         };
@@ -302,7 +315,7 @@ mod tests {
         let Decision::Allow(permit) = decision else {
             panic!("nothing stands in its way")
         };
-        session.hands_over("call", permit.receipt());
+        session.hands_over(name, permit.receipt());
     }
 
     struct Anything;
@@ -346,6 +359,58 @@ mod tests {
         for number in 0..4 {
             let session = sessions.of(client, digest(number), true, &lattice);
             assert!(is_marked(&session), "{number}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_unnamed_conversation_is_stored_as_long_as_it_is_kept() {
+        use crate::state::{StateHandle, now};
+        let (sessions, lattice) = (Sessions::new(1, true), Lattice::four_point());
+        let age = u64::try_from(UNNAMED_AGE.as_millis()).unwrap();
+        let minute = 60_000;
+        for (number, is_named, ago, is_known) in [
+            (1, false, age - minute, true),
+            (2, false, age + minute, false),
+            (3, true, age + minute, true),
+        ] {
+            let state = StateHandle::new(store::Store::in_memory().unwrap().state());
+            let log = state.log(digest(1), || None);
+            let of =
+                |sessions: &Sessions| sessions.of(digest(1), digest(number), is_named, &lattice);
+            let first = of(&sessions);
+            mark(&first);
+            let mut document = first.document(first.monitor.snapshot());
+            document.at = now().millis().unsigned_abs() - ago;
+            let write = |base, body| store::Commit {
+                session: Some(store::SessionWrite {
+                    key: digest(number),
+                    base,
+                    body,
+                }),
+                ..store::Commit::new(now())
+            };
+            let old = write(0, document.write(&lattice));
+            state.commit(&log, old).await.unwrap();
+            let load = async |session: &Session| {
+                let loaded = state.load(&log, Some(&digest(number)), |_| Ok(())).await;
+                let document = loaded.unwrap();
+                let absorbed = session.shared.absorb(document.as_ref(), session, &lattice);
+                absorbed.unwrap();
+            };
+            let later = of(&Sessions::new(100, true));
+            load(&later).await;
+            assert_eq!(is_marked(&later), is_known, "{number}");
+            // What it does now is written in the place of what does not count, and does.
+            mark_as(&later, "another");
+            let (place, commit) = ((&state, &*log), store::Commit::new(now()));
+            let shared = &later.shared;
+            let written =
+                shared.commit(place, digest(number), commit, Vec::new(), &later, &lattice);
+            written.await.unwrap();
+            let last = of(&Sessions::new(200, true));
+            load(&last).await;
+            let expected = 1 + usize::from(is_known);
+            assert_eq!(last.waiting().len(), expected, "{number}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The session of a conversation that several replicas share: a monitor, and its document in the store.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use hub::state::{Attempt, SessionDoc, Step};
@@ -10,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use store::{Commit, Committed, Digest, Document, SessionWrite};
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::{Log, StateHandle, damaged, lock};
+use super::{Log, StateHandle, damaged, lock, now};
 use crate::api::error::ApiError;
 
 /// A session that several replicas share. A handle.
@@ -26,14 +27,19 @@ pub(crate) struct SharedSession {
 #[derive(Default)]
 struct Known {
     version: u64,
+    /// When it was written, in milliseconds of Unix time.
+    at: u64,
     /// The digest of the document.
     body: Digest,
 }
 
 /// What a document has beside the monitor. A front has one for each session.
 pub(crate) trait Beside: Sync {
-    /// What it holds now, with the monitor's part.
+    /// What it holds now, with the monitor's part. The time is filled in later.
     fn document(&self, monitor: MonitorState) -> SessionDoc;
+
+    /// A document that was not written for longer than this counts as empty.
+    fn age(&self) -> Duration;
 
     /// Takes over what another replica has written. The monitor's part is taken over already.
     fn absorb(&self, document: SessionDoc);
@@ -89,10 +95,14 @@ impl SharedSession {
             return Ok(());
         }
         let mut read = SessionDoc::read(&document.body, lattice).map_err(damaged)?;
-        self.monitor.absorb_tcb(std::mem::take(&mut read.monitor));
-        beside.absorb(read);
+        let at = read.at;
+        if Duration::from_millis(millis().saturating_sub(at)) <= beside.age() {
+            self.monitor.absorb_tcb(std::mem::take(&mut read.monitor));
+            beside.absorb(read);
+        }
         *known = Known {
             version: document.version,
+            at,
             body: digest(&document.body),
         };
         Ok(())
@@ -115,19 +125,23 @@ impl SharedSession {
         let mut attempt = Attempt::new(calls);
         loop {
             // Before the rest is read: what is absorbed meanwhile has another version.
-            let (base, known) = {
+            let (base, at, known) = {
                 let known = lock(&self.known);
-                (known.version, known.body)
+                (known.version, known.at, known.body)
             };
-            let document = beside.document(self.monitor.snapshot());
+            let mut document = beside.document(self.monitor.snapshot());
+            document.at = at;
             match attempt.poll() {
                 Step::Write => {}
                 Step::Release => return Ok(()),
                 Step::GiveUp => return Err(Unwritten::Overtaken),
             }
             let body = (base > 0 || !document.is_empty()).then(|| document.write(lattice));
+            // One that has nothing new but its time is not written.
+            let body = body.filter(|body| digest(body) != known);
+            document.at = millis();
+            let body = body.map(|_| document.write(lattice));
             let body = body.map(|body| (digest(&body), body));
-            let body = body.filter(|(digest, _)| *digest != known);
             let mut commit = commit.clone();
             let written = body.map(|(digest, body)| {
                 commit.session = Some(SessionWrite { key, base, body });
@@ -141,7 +155,11 @@ impl SharedSession {
                     attempt.handle_written();
                     let mut known = lock(&self.known);
                     if let Some(body) = written.filter(|_| version > known.version) {
-                        *known = Known { version, body };
+                        *known = Known {
+                            version,
+                            at: document.at,
+                            body,
+                        };
                     }
                 }
                 Committed::Behind(document) => {
@@ -151,6 +169,10 @@ impl SharedSession {
             }
         }
     }
+}
+
+fn millis() -> u64 {
+    now().millis().unsigned_abs()
 }
 
 fn digest(body: &str) -> Digest {

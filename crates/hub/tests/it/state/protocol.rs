@@ -137,6 +137,7 @@ impl Replica {
 
     fn document(&self) -> SessionDoc {
         SessionDoc {
+            at: 0,
             monitor: self.monitor.snapshot(),
             waiting: BTreeMap::new(),
             released: self.released.clone(),

@@ -221,6 +221,7 @@ fn document(label: &Label, call: Call, text: Labeled) -> SessionDoc {
         label: label.clone(),
     };
     SessionDoc {
+        at: 1_800_000_000_000,
         monitor: MonitorState {
             turn: 5,
             grants,
