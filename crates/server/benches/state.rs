@@ -1,5 +1,5 @@
 //! What a store adds to a proxy: milliseconds to a request at 200 requests a second, processor time, and memory.
-//! `cargo bench -p server --bench state`. PostgreSQL writes through to the disk, as in production.
+//! `cargo bench -p server --bench state [-- REQUESTS_A_SECOND]`. PostgreSQL writes through to the disk, as in production.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -26,7 +26,7 @@ use tokio::time::{interval, sleep};
 
 use crate::stage::{Stage, result, setup, user};
 
-/// Requests a second, and how long.
+/// Requests a second if no number is given, and how long.
 const RATE: u32 = 200;
 const SECONDS: u32 = 15;
 /// Conversations that are begun before memory is looked at.
@@ -36,6 +36,8 @@ const MAIL: &str = "Dear reader, the minutes of the board are attached. Please r
     what you think of the offer; I would like to answer it before the end of the month.";
 
 fn main() {
+    let rate = std::env::args().skip(1).find_map(|it| it.parse().ok());
+    let rate = rate.unwrap_or(RATE);
     let upstream = Upstream::forgetful(|body| match newest(body) {
         text if text.starts_with("read") => calls(&[("inbox", "{}")]),
         _ => says("It is about the minutes of the board."),
@@ -80,8 +82,8 @@ fn main() {
         // The first requests open connections.
         client.block_on(converse(&stage, 0)).unwrap();
         let cpu = processor_time(name);
-        let mut times = client.block_on(load(&stage));
-        let asked = (RATE * SECONDS) as usize;
+        let mut times = client.block_on(load(&stage, rate));
+        let asked = (rate * SECONDS) as usize;
         let cpu = (processor_time(name) - cpu) / asked as f64;
         let failed = asked - times.len();
         assert!(!times.is_empty(), "{name} answers nothing in time");
@@ -154,11 +156,11 @@ async fn converse(stage: &Stage, number: usize) -> Option<[Duration; 2]> {
     Some([first, second])
 }
 
-async fn load(stage: &Arc<Stage>) -> Vec<Duration> {
+async fn load(stage: &Arc<Stage>, rate: u32) -> Vec<Duration> {
     // Each conversation has two requests.
-    let mut ticks = interval(Duration::from_secs(2) / RATE);
+    let mut ticks = interval(Duration::from_secs(2) / rate);
     let mut tasks = Vec::new();
-    for number in 1..=RATE * SECONDS / 2 {
+    for number in 1..=rate * SECONDS / 2 {
         ticks.tick().await;
         let stage = Arc::clone(stage);
         let number = usize::try_from(number).unwrap();

@@ -32,6 +32,8 @@ const RESTED: Duration = Duration::from_secs(1);
 /// After no connection could be had, operations fail at once for this long. Requests that wait for each other would else
 /// wait for the timeout of each.
 const PAUSE: Duration = Duration::from_millis(500);
+/// A database that has answered within this time is busy, and not gone: only the operation that had no connection fails.
+const BUSY: Duration = Duration::from_secs(1);
 
 /// How many connections a process has.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +64,8 @@ struct Link {
     since: Instant,
     /// When no connection could be had.
     failed: Option<Instant>,
+    /// When an operation was done.
+    answered: Option<Instant>,
 }
 
 /// Why an operation stopped: PostgreSQL failed, or the operation refused.
@@ -111,6 +115,7 @@ impl Postgres {
             pool,
             since,
             failed: None,
+            answered: None,
         };
         Ok(Self(Mutex::new(link)))
     }
@@ -162,7 +167,10 @@ impl Postgres {
             }
         };
         let error = match tokio::time::timeout(DEADLINE, attempts).await {
-            Ok(Ok(done)) => return Ok(done),
+            Ok(Ok(done)) => {
+                self.link().answered = Some(Instant::now());
+                return Ok(done);
+            }
             Ok(Err(PgStop::Refused(error))) => return Err(error),
             Ok(Err(PgStop::Postgres(error))) => error,
             Err(_) => sqlx::Error::PoolTimedOut,
@@ -184,6 +192,10 @@ impl Link {
     /// takes at most: the server has a limit, too.
     fn fail(&mut self) {
         let now = Instant::now();
+        // New connections would only make a busy server slower.
+        if self.answered.is_some_and(|at| at.elapsed() < BUSY) {
+            return;
+        }
         self.failed = Some(now);
         if now.duration_since(self.since) > DEADLINE {
             let options = self.pool.connect_options();

@@ -460,6 +460,11 @@ impl Load<'_> {
     fn client(&self, number: u32) {
         let (mut turn, mut talk) = (number, Talk::new(number));
         while self.every * turn < self.end && !self.is_over.load(Ordering::Relaxed) {
+            if self.begin.elapsed() > self.end + PATIENCE {
+                let error = "the replicas are too slow for this rate".to_owned();
+                self.report().errors.push(error);
+                break;
+            }
             let due = self.begin + self.every * turn;
             thread::sleep(due.saturating_duration_since(Instant::now()));
             let goes_on = match self.ask(&talk, turn).and_then(|answer| talk.go_on(answer)) {
