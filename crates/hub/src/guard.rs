@@ -21,6 +21,19 @@ const FORGOTTEN: &str = "earlier calls and results";
 /// What stands for what the client was given by another front.
 const ELSEWHERE: &str = "what the client has read elsewhere";
 
+/// Limits how many calls are made, whatever the policy says of each.
+pub trait CallBudget: Send + Sync {
+    /// # Errors
+    /// Why no such call can be made now.
+    fn check(&self, call: &Call) -> Result<(), String>;
+
+    /// Counts a call that is permitted.
+    ///
+    /// # Errors
+    /// Why it is one too many. It is not counted then.
+    fn spend(&self, call: &Call) -> Result<(), String>;
+}
+
 /// What decides in a conversation, and what decisions depend on. The turn machine is one user of it. A front without a
 /// model of its own is another: it [submits](Guard::submit) each call that arrives, decides on it, spends the permit,
 /// and [receives](Guard::receive) the result.
@@ -31,6 +44,8 @@ pub struct Guard {
     pub monitor: Monitor,
     /// The policy.
     pub policy: Arc<dyn Policy>,
+    /// Limits the number of calls.
+    pub budget: Option<Arc<dyn CallBudget>>,
 }
 
 /// What is known of a result that was received.
@@ -58,8 +73,33 @@ impl Guard {
         principal: &Principal,
     ) -> Decision<F> {
         let policy = self.policy.as_ref();
-        self.monitor
-            .decide_as(policy, &self.history, relevance, flow, principal)
+        let decision = (self.monitor).decide_as(policy, &self.history, relevance, flow, principal);
+        match decision {
+            Decision::Allow(permit) => match self.within_budget(permit) {
+                Ok(permit) => Decision::Allow(permit),
+                Err(denial) => Decision::Deny(denial),
+            },
+            decision => decision,
+        }
+    }
+
+    /// Whether the arguments of a call are of a form that the policy knows, and the budget has room for it. The words of an
+    /// error depend on the call.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_arguments(&self, call: &Call) -> Result<(), String> {
+        self.policy.check_arguments(call)?;
+        self.budget.as_ref().map_or(Ok(()), |it| it.check(call))
+    }
+
+    /// Counts the call of a permit. All calls of a step are decided on before the first of them leaves, so each counts as
+    /// soon as it may.
+    fn within_budget<F: Flow>(&self, permit: Permit<F>) -> Result<Permit<F>, Denial> {
+        if let (Some(budget), Sink::Call(call)) = (&self.budget, permit.flow().sink()) {
+            budget.spend(call).map_err(Denial::Policy)?;
+        }
+        Ok(permit)
     }
 
     /// Whether no label is in the way of a flow. No permit is made.
@@ -85,7 +125,8 @@ impl Guard {
         question: Question<F>,
         answer: Answer,
     ) -> Result<Permit<F>, Denial> {
-        self.monitor.settle_tcb(question, answer)
+        let permit = self.monitor.settle_tcb(question, answer)?;
+        self.within_budget(permit)
     }
 
     /// The policy's rule for a sink, with the limits raised by what the user has vouched for.

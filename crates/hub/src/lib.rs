@@ -28,7 +28,7 @@ pub use apps::{Apps, OtherTools};
 pub use completion::{
     AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose, StopReason, Usage,
 };
-pub use guard::{Guard, Received, bounded};
+pub use guard::{CallBudget, Guard, Received, bounded};
 pub use need::{CallOutcome, Misuse, Need, Opening, Screened};
 pub use outcome::{HandOver, Outcome, Stop};
 pub use permits::{Permits, REDEEMABLE_FOR, Redeemed};

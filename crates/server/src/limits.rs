@@ -4,21 +4,18 @@
 //! replicas see it of each other.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use async_trait::async_trait;
 use axum::http::StatusCode;
-use hub::trace::{Event, Flow, Usage};
-use ifc::{ArgumentPath, Call, Label, Labeled, Policy, PolicyError, Results, Rule, Sink, Writer};
+use hub::CallBudget;
+use ifc::Call;
 use sha2::{Digest, Sha256};
 use store::{Commit, SessionState, Time};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::sleep;
 
 use crate::api::error::ApiError;
-use crate::sink::{At, EventSink, REDEEMED};
 
 const HOUR_MS: i64 = 3_600_000;
 /// How old the sums of the store may be.
@@ -66,6 +63,8 @@ struct Used {
     /// What is not in these sums: what is being saved, and what is not.
     saving: HashMap<String, u64>,
     unsaved: HashMap<String, u64>,
+    /// What running requests are about to use.
+    reserved: HashMap<String, u64>,
 }
 
 impl Limits {
@@ -105,78 +104,86 @@ impl Limits {
         }
     }
 
-    /// Lets a request to a model begin.
+    /// Lets a request to models begin, as far as is known before it is read.
     pub(crate) async fn admit(&self, tenant: Option<&str>) -> Result<(), ApiError> {
-        let tenant = self.refresh(tenant).await?;
+        self.refresh(tenant).await?;
+        self.reserve(tenant, 0).map(drop)
+    }
+
+    /// Lets a request of about so many tokens begin, and counts them until it is over: of requests at the same time, those
+    /// begin for which there is room.
+    pub(crate) fn reserve(
+        &self,
+        tenant: Option<&str>,
+        estimate: usize,
+    ) -> Result<Charge, ApiError> {
+        let tenant = self.name(tenant).to_owned();
         let budget = self.budget(&tenant);
-        let spent = [(CALLS, budget.calls), (TOKENS, budget.tokens)].into_iter();
-        let spent = spent.filter_map(|(what, most)| Some((what, most?)));
-        for (what, most) in spent {
-            if self.count(&tenant, what) >= most {
-                let wait = rest_of_hour();
-                let message = spent_words(what, most, wait);
+        let estimate = u64::try_from(estimate).unwrap_or(u64::MAX);
+        self.with(&tenant, |used| {
+            let budgets = [(CALLS, budget.calls), (TOKENS, budget.tokens)];
+            let mut budgets = budgets.into_iter();
+            let spent = budgets.find_map(|(what, most)| used.refuses(what, what, most?));
+            if let Some(message) = spent {
                 let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, message);
-                return Err(error.with_retry(wait));
+                return Err(error.with_retry(rest_of_hour()));
             }
+            add(&mut used.reserved, TOKENS, estimate);
+            Ok(())
+        })?;
+        Ok(Charge {
+            limits: self.clone(),
+            tenant,
+            estimate,
+            running: None,
+        })
+    }
+
+    /// Brings in what other replicas have used.
+    pub(crate) async fn refresh(&self, tenant: Option<&str>) -> Result<(), ApiError> {
+        let tenant = self.name(tenant);
+        let is_old = |used: &mut Used| used.read.is_none_or(|at| at.elapsed() > FRESH);
+        if self.is_limited(tenant) && self.with(tenant, is_old) {
+            self.save(tenant).await.map_err(ApiError::unavailable)?;
         }
         Ok(())
     }
 
-    /// Brings in what other replicas have used. Returns the name of the tenant.
-    pub(crate) async fn refresh(&self, tenant: Option<&str>) -> Result<String, ApiError> {
-        let tenant = tenant.unwrap_or(&self.0.otherwise);
-        let has_budget = self.budget(tenant) != Budget::default();
-        let is_old =
-            |used: &Used| used.hour != hour() || used.read.is_none_or(|at| at.elapsed() > FRESH);
-        let is_old = self.used().get(tenant).is_none_or(is_old);
-        if has_budget && is_old {
-            self.save(tenant).await.map_err(ApiError::unavailable)?;
-        }
-        Ok(tenant.to_owned())
-    }
-
-    /// A policy that refuses calls of this tenant beyond its budget.
-    pub(crate) fn policy(&self, own: Arc<dyn Policy>, tenant: Option<&str>) -> Arc<dyn Policy> {
-        let tenant = tenant.unwrap_or(&self.0.otherwise).to_owned();
-        if self.budget(&tenant) == Budget::default() {
-            return own;
-        }
+    /// What limits the calls of this tenant.
+    pub(crate) fn of(&self, tenant: Option<&str>) -> Option<Arc<dyn CallBudget>> {
+        let tenant = self.name(tenant).to_owned();
         let limits = self.clone();
-        Arc::new(Limited {
-            own,
-            limits,
-            tenant,
-        })
+        self.is_limited(&tenant)
+            .then(|| Arc::new(Calls { limits, tenant }) as Arc<dyn CallBudget>)
     }
 
     /// Counts a question to people, unless it is one too many for this tenant.
     pub(crate) fn may_ask(&self, tenant: Option<&str>) -> bool {
-        let tenant = tenant.unwrap_or(&self.0.otherwise);
+        let tenant = self.name(tenant);
         let Some(most) = self.budget(tenant).questions else {
             return true;
         };
-        let may_ask = self.count(tenant, QUESTIONS) < most;
-        if may_ask {
-            self.add(tenant, QUESTIONS, 1);
-        }
-        may_ask
+        self.with(tenant, |used| {
+            let may_ask = used.refuses(QUESTIONS, QUESTIONS, most).is_none();
+            if may_ask {
+                add(&mut used.unsaved, QUESTIONS, 1);
+            }
+            may_ask
+        })
     }
 
     async fn save(&self, tenant: &str) -> Result<(), String> {
         let _one = self.0.saving.lock().await;
-        let unsaved = {
-            let mut all = self.used();
-            let used = all.entry(tenant.to_owned()).or_default();
-            used.begin(hour());
+        let unsaved = self.with(tenant, |used| {
             let unsaved = std::mem::take(&mut used.unsaved);
             add_all(&mut used.saving, &unsaved);
             unsaved
-        };
+        });
         let Some(state) = &self.0.state else {
-            let mut all = self.used();
-            let used = all.entry(tenant.to_owned()).or_default();
-            add_all(&mut used.stored, &std::mem::take(&mut used.saving));
-            used.read = Some(Instant::now());
+            self.with(tenant, |used| {
+                add_all(&mut used.stored, &std::mem::take(&mut used.saving));
+                used.read = Some(Instant::now());
+            });
             return Ok(());
         };
         // A log of its own, so that no request waits for these.
@@ -196,20 +203,28 @@ impl Limits {
         let read = match saved {
             Ok(()) => state.usage(tenant, now).await,
             Err(error) => {
-                let mut all = self.used();
-                let used = all.entry(tenant.to_owned()).or_default();
-                used.saving.clear();
-                add_all(&mut used.unsaved, &unsaved);
+                self.with(tenant, |used| {
+                    used.saving.clear();
+                    add_all(&mut used.unsaved, &unsaved);
+                });
                 return Err(error.to_string());
             }
         };
         let stored = read.map_err(|error| error.to_string())?;
-        let mut all = self.used();
-        let used = all.entry(tenant.to_owned()).or_default();
-        used.stored = stored.into_iter().collect();
-        used.saving.clear();
-        used.read = Some(Instant::now());
+        self.with(tenant, |used| {
+            used.stored = stored.into_iter().collect();
+            used.saving.clear();
+            used.read = Some(Instant::now());
+        });
         Ok(())
+    }
+
+    fn name<'a>(&'a self, tenant: Option<&'a str>) -> &'a str {
+        tenant.unwrap_or(&self.0.otherwise)
+    }
+
+    fn is_limited(&self, tenant: &str) -> bool {
+        self.budget(tenant) != Budget::default()
     }
 
     fn budget(&self, tenant: &str) -> Budget {
@@ -221,22 +236,18 @@ impl Limits {
         budgets.get(tenant).cloned().unwrap_or_default()
     }
 
-    fn count(&self, tenant: &str, thing: &str) -> u64 {
-        let all = self.used();
-        let Some(used) = all.get(tenant).filter(|used| used.hour == hour()) else {
-            return 0;
-        };
-        let parts = [&used.stored, &used.saving, &used.unsaved].into_iter();
-        let counts = parts.filter_map(|part| part.get(thing));
-        counts.fold(0, |sum, count| sum.saturating_add(*count))
-    }
-
-    fn add(&self, tenant: &str, thing: &str, count: u64) {
+    /// What this tenant has used in this hour.
+    fn with<T>(&self, tenant: &str, work: impl FnOnce(&mut Used) -> T) -> T {
         let mut all = self.used();
         let used = all.entry(tenant.to_owned()).or_default();
-        used.begin(hour());
-        let sum = used.unsaved.entry(thing.to_owned()).or_default();
-        *sum = sum.saturating_add(count);
+        // What was used in an hour before counts no more.
+        if used.hour != hour() {
+            *used = Used {
+                hour: hour(),
+                ..Used::default()
+            };
+        }
+        work(used)
     }
 
     fn used(&self) -> MutexGuard<'_, HashMap<String, Used>> {
@@ -245,21 +256,28 @@ impl Limits {
 }
 
 impl Used {
-    /// What was used in an hour before counts no more.
-    fn begin(&mut self, hour: i64) {
-        if self.hour != hour {
-            *self = Self {
-                hour,
-                ..Self::default()
-            };
-        }
+    /// Why there is no room for one more, if there is none. `what` names the thing in words.
+    fn refuses(&self, thing: &str, what: &str, most: u64) -> Option<String> {
+        let parts = [&self.stored, &self.saving, &self.unsaved, &self.reserved];
+        let counts = parts.into_iter().filter_map(|part| part.get(thing));
+        let count = counts.fold(0_u64, |sum, count| sum.saturating_add(*count));
+        (count >= most).then(|| {
+            let minutes = rest_of_hour().as_secs().div_ceil(60);
+            format!(
+                "the budget of {most} {what} in this hour is spent; it is renewed in {minutes} min"
+            )
+        })
     }
+}
+
+fn add(sums: &mut HashMap<String, u64>, thing: &str, count: u64) {
+    let sum = sums.entry(thing.to_owned()).or_default();
+    *sum = sum.saturating_add(count);
 }
 
 fn add_all(sums: &mut HashMap<String, u64>, more: &HashMap<String, u64>) {
     for (thing, count) in more {
-        let sum = sums.entry(thing.clone()).or_default();
-        *sum = sum.saturating_add(*count);
+        add(sums, thing, *count);
     }
 }
 
@@ -276,123 +294,101 @@ fn rest_of_hour() -> Duration {
     Duration::from_millis(u64::try_from(rest).unwrap_or_default()).max(Duration::from_secs(1))
 }
 
-fn spent_words(what: &str, most: u64, wait: Duration) -> String {
-    let minutes = wait.as_secs().div_ceil(60);
-    format!("the budget of {most} {what} in this hour is spent; it is renewed in {minutes} min")
+/// The tokens of a request. One that ends before its usage is known, as when its client goes, is charged an estimate.
+pub(crate) struct Charge {
+    limits: Limits,
+    tenant: String,
+    /// About how many tokens its prompt has.
+    estimate: u64,
+    /// The bytes that a model has written so far, while it is asked.
+    running: Option<usize>,
 }
 
-#[async_trait]
-impl EventSink for Limits {
-    fn event(&self, at: &At<'_>, event: &Event) {
-        let tenant = at.tenant.unwrap_or(&self.0.otherwise);
-        let (thing, count) = match event {
-            Event::Allowed {
-                flow: Flow::Call(call),
-                by,
-                ..
-            } if !by.ends_with(REDEEMED) => {
-                let tool = format!("call {}.{}", call.app, call.tool.as_str());
-                if self.budget(tenant).tools.contains_key(tool_of(&tool)) {
-                    self.add(tenant, &tool, 1);
-                }
-                (CALLS, 1)
-            }
-            Event::Completed { usage, .. } | Event::Consulted { usage, .. } => {
-                (TOKENS, tokens(usage))
-            }
-            _ => return,
+impl Charge {
+    /// A model is asked. If another one still is, it was given up.
+    pub(crate) fn begin(&mut self) {
+        self.end(None);
+        self.running = Some(0);
+    }
+
+    /// The model has written so many bytes, as far as it has come.
+    pub(crate) fn wrote(&mut self, bytes: usize) {
+        self.running = self.running.map(|before| before.max(bytes));
+    }
+
+    /// The model has answered; `None` if nothing says how many tokens it took.
+    pub(crate) fn end(&mut self, tokens: Option<u64>) {
+        let Some(bytes) = self.running.take() else {
+            return;
         };
-        if self.budget(tenant) != Budget::default() {
-            self.add(tenant, thing, count);
+        // Four bytes of text are about a token.
+        let written = u64::try_from(bytes.div_ceil(4)).unwrap_or(u64::MAX);
+        self.add(tokens.unwrap_or(self.estimate.saturating_add(written)));
+    }
+
+    /// The model has failed. What it wrote before is charged.
+    pub(crate) fn fail(&mut self) {
+        self.end((self.running == Some(0)).then_some(0));
+    }
+
+    /// Charges tokens of a model that was asked beside the request's own.
+    pub(crate) fn add(&self, tokens: u64) {
+        if self.limits.is_limited(&self.tenant) {
+            let add = |used: &mut Used| add(&mut used.unsaved, TOKENS, tokens);
+            self.limits.with(&self.tenant, add);
         }
     }
 }
 
-fn tool_of(thing: &str) -> &str {
-    thing.strip_prefix("call ").unwrap_or(thing)
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.end(None);
+        self.limits.with(&self.tenant, |used| {
+            // In a new hour nothing is reserved.
+            if let Some(reserved) = used.reserved.get_mut(TOKENS) {
+                *reserved = reserved.saturating_sub(self.estimate);
+            }
+        });
+    }
 }
 
-fn tokens(usage: &Usage) -> u64 {
-    u64::from(usage.prompt_tokens) + u64::from(usage.completion_tokens)
-}
-
-/// A policy, within the budget of a tenant.
-struct Limited {
-    own: Arc<dyn Policy>,
+/// The calls of a tenant. What is said of them depends on counts alone.
+struct Calls {
     limits: Limits,
     tenant: String,
 }
 
-impl Limited {
-    /// Why this call is beyond the budget. What is said of it depends on counts alone.
-    fn refuses(&self, call: &Call) -> Option<String> {
+impl Calls {
+    /// Counts a call, if `counts`, unless it is one too many.
+    fn count(&self, call: &Call, counts: bool) -> Result<(), String> {
         let budget = self.limits.budget(&self.tenant);
         let tool = format!("{}.{}", call.app, call.tool);
-        let of_tool = budget
-            .tools
-            .get(&tool)
-            .map(|most| (format!("call {tool}"), *most));
-        let of_all = budget.calls.map(|most| (CALLS.to_owned(), most));
-        let mut all = of_tool.into_iter().chain(of_all);
-        let (thing, most) =
-            all.find(|(thing, most)| self.limits.count(&self.tenant, thing) >= *most)?;
-        let what = thing.replacen("call ", "calls of ", 1);
-        Some(spent_words(&what, most, rest_of_hour()))
+        let of_tool = budget.tools.get(&tool).copied();
+        let (thing, what) = (format!("call {tool}"), format!("calls of {tool}"));
+        // In one step, since requests are decided on at the same time.
+        self.limits.with(&self.tenant, |used| {
+            let refuses = of_tool.and_then(|most| used.refuses(&thing, &what, most));
+            let of_all = || used.refuses(CALLS, CALLS, budget.calls?);
+            if let Some(why) = refuses.or_else(of_all) {
+                return Err(why);
+            }
+            if counts {
+                add(&mut used.unsaved, CALLS, 1);
+                if of_tool.is_some() {
+                    add(&mut used.unsaved, &thing, 1);
+                }
+            }
+            Ok(())
+        })
     }
 }
 
-impl Policy for Limited {
-    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
-        self.own.rule(sink)
+impl CallBudget for Calls {
+    fn check(&self, call: &Call) -> Result<(), String> {
+        self.count(call, false)
     }
 
-    fn rule_after(&self, results: &Results<'_>, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
-        self.own.rule_after(results, sink)
-    }
-
-    fn floor(&self, app: &str, tool: &str) -> Label {
-        self.own.floor(app, tool)
-    }
-
-    fn data_arguments(&self, app: &str, tool: &str) -> Vec<ArgumentPath> {
-        self.own.data_arguments(app, tool)
-    }
-
-    fn parameters(&self, app: &str, tool: &str) -> Option<Arc<str>> {
-        self.own.parameters(app, tool)
-    }
-
-    fn check_arguments(&self, call: &Call) -> Result<(), String> {
-        self.own.check_arguments(call)?;
-        self.refuses(call).map_or(Ok(()), Err)
-    }
-
-    fn has_form(&self, call: &Call, argument: &ArgumentPath) -> bool {
-        self.own.has_form(call, argument)
-    }
-
-    fn for_user(&self, user: &str) -> Option<Arc<dyn Policy>> {
-        let own = self.own.for_user(user)?;
-        Some(self.limits.policy(own, Some(&self.tenant)))
-    }
-
-    fn instead(&self, call: &Call) -> Option<String> {
-        self.own.instead(call)
-    }
-
-    fn is_polled(&self, call: &Call) -> bool {
-        self.own.is_polled(call)
-    }
-
-    fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
-        self.own.label_result(call, result, is_error)
-    }
-
-    fn writers(&self, call: &Call, result: &Labeled) -> Vec<(Range<usize>, Writer)> {
-        self.own.writers(call, result)
-    }
-
-    fn claimed(&self, call: &Call, claims: &[String]) -> Label {
-        self.own.claimed(call, claims)
+    fn spend(&self, call: &Call) -> Result<(), String> {
+        self.count(call, true)
     }
 }

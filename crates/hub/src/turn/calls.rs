@@ -74,7 +74,7 @@ impl TurnMachine {
         };
         // No policy decision, but a mistake that the model can mend. The words depend on all of the call, and the
         // history labels them so (`History::push_note`).
-        let read = read.and_then(|call| match self.guard.policy.check_arguments(&call) {
+        let read = read.and_then(|call| match self.guard.check_arguments(&call) {
             Ok(()) => Ok(call),
             Err(why) => Err(Rejection::Parameters(why)),
         });
@@ -170,12 +170,16 @@ impl TurnMachine {
             let is_request = self.asks.named(&step.proposed.tool).is_some();
             let call = self.read_step(step, &calls.label).ok()?;
             let call = self.behind(call);
-            let is_call = !is_request && self.guard.policy.check_arguments(&call).is_ok();
+            let is_call = !is_request && self.guard.check_arguments(&call).is_ok();
             // Whether an equal call has run may be another answer when its turn comes.
             if !is_call || self.guard.would_allow(&call) {
                 return None;
             }
-            match self.guard.decide(&self.turn.relevance, call) {
+            let (policy, history) = (self.guard.policy.as_ref(), &self.guard.history);
+            let relevance = &self.turn.relevance;
+            // Not by the guard, since it would count a call that is allowed.
+            let monitor = &self.guard.monitor;
+            match monitor.decide_as(policy, history, relevance, call, principal) {
                 Decision::Ask(question) if self.denied_unasked(&question).is_none() => {
                     let is_short = question.endorses().is_some() && question.ran().is_none();
                     // Calls with approvers are asked about one by one.

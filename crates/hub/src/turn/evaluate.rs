@@ -109,7 +109,7 @@ impl TurnMachine {
                 tool.parameters.label().flows_to(label) || history.declared(&tool.name).is_some()
             });
             let is_request = self.asks.named(&proposed.tool).is_some();
-            let takes = |call| is_request || self.guard.policy.check_arguments(&call).is_ok();
+            let takes = |call| is_request || self.guard.check_arguments(&call).is_ok();
             is_known
                 && !proposed.arguments.contains(REDACTED)
                 && self.read(proposed, label).is_ok_and(takes)

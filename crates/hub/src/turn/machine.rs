@@ -14,7 +14,7 @@ use ifc::{
 
 use super::state::{State, Strategy, Turn};
 use super::summary::{Summaries, transcript};
-use crate::guard::Guard;
+use crate::guard::{CallBudget, Guard};
 use crate::isc::Asks;
 use crate::memory::{FactQuestion, Memory, MemoryId};
 use crate::serving::Service;
@@ -115,6 +115,7 @@ impl TurnMachine {
                 history,
                 monitor,
                 policy,
+                budget: None,
             },
             apps,
             asks,
@@ -180,6 +181,11 @@ impl TurnMachine {
     /// ([`Apps::Client`]): programs that the client has started can write a conversation too.
     pub fn suspect_others(&mut self, reads: Label, others: Label) {
         self.behind_others = [reads, others];
+    }
+
+    /// Limits the calls that are made from now on.
+    pub fn limit_calls(&mut self, budget: Option<Arc<dyn CallBudget>>) {
+        self.guard.budget = budget;
     }
 
     /// Takes the trace entries since the last call.

@@ -273,7 +273,7 @@ impl Client {
             Err(why) => return refused(&why.to_string()),
         };
         let flow = self.flow(&call);
-        if let Err(why) = guard.policy.check_arguments(&call) {
+        if let Err(why) = guard.check_arguments(&call) {
             self.note(guard, id, &call, &why);
             let event = Event::Rejected {
                 step: 1,

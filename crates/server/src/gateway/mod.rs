@@ -234,7 +234,8 @@ impl Gateway {
         let guard = Guard {
             history: History::new(self.listing.words().to_vec()),
             monitor,
-            policy: limits.policy(Arc::clone(&self.parts.policy), holder.tenant.as_deref()),
+            policy: Arc::clone(&self.parts.policy),
+            budget: limits.of(holder.tenant.as_deref()),
         };
         let (events, outside) = mpsc::channel(OUTSIDE_EVENTS);
         let client = Arc::new(Client {

@@ -35,6 +35,7 @@ use crate::api::{
     stream::{StreamItem, StreamSender, stream},
 };
 use crate::conversation::{Conversation, Message, Role};
+use crate::limits::Charge;
 use crate::sink::{At, Began, TraceContext, Watched};
 
 const NAME_LIMIT: usize = 128;
@@ -59,6 +60,7 @@ struct Prepared {
     policy: Arc<dyn Policy>,
     behind: Option<Behind>,
     stored: Option<Stored>,
+    charge: Charge,
     /// The calls whose permits must not wait any longer at the gateway of another process.
     void: Vec<String>,
     /// What was learnt of its texts stays until it is answered.
@@ -69,7 +71,8 @@ impl Prepared {
     /// Has the turn machine answer it.
     async fn answer(self, shared: &Shared, live: Option<Live>) -> Result<Answered, ApiError> {
         let (mut watched, session) = (self.watched, self.session.of_turn());
-        let turn = Turn::new(shared, watched.at(), session, &self.options, live);
+        let (options, charge) = (&self.options, self.charge);
+        let turn = Turn::new(shared, watched.at(), session, options, live, charge);
         let turn = turn.over(self.behind, self.stored);
         let answered = turn.run(self.apps, self.policy, self.rebuilt).await;
         let failed = |error: &ApiError| error.status().as_str().to_owned();
@@ -200,6 +203,7 @@ struct Origin {
     /// The digest of the name, or of the beginning of a conversation without one.
     key: Digest,
     stored: Option<Stored>,
+    charge: Charge,
 }
 
 impl Origin {
@@ -219,7 +223,9 @@ impl Origin {
             let beginning = request.messages.iter().take(first + 1);
             beginning.for_each(|message| chain.push(&Link::of(message)));
         }
+        let limits = &shared.parts.limits;
         Ok(Self {
+            charge: limits.reserve(tenant.name.as_deref(), estimate(request))?,
             tenant,
             own,
             name,
@@ -249,13 +255,13 @@ fn prepare(
         name: conversation,
         key,
         stored,
+        charge,
     } = origin;
     let chain = Chain::new(&shared.secret, &tenant, own.as_deref());
     let texts = shared.texts.tenant(tenant);
     let of_all = &shared.parts.policy;
     let policy = user.as_deref().and_then(|user| of_all.for_user(user));
     let policy = policy.unwrap_or_else(|| Arc::clone(of_all));
-    let policy = shared.parts.limits.policy(policy, tenant_name.as_deref());
     let behind = shared.behind_of(&tenant);
     let tools = ClientTools::new(&shared.app, behind.as_ref());
     let known = shared.known.all();
@@ -361,6 +367,7 @@ fn prepare(
         policy,
         behind,
         stored,
+        charge,
         void,
         _texts: texts.hold(),
     })

@@ -34,6 +34,7 @@ use crate::{
     desk::{self, QuestionOrigin},
     driver::{Driver, Ended},
     front::Front,
+    limits::Charge,
     sink::At,
     state::Unwritten,
 };
@@ -61,6 +62,8 @@ pub(super) struct Turn<'a> {
     /// What `live` has got, as a client renders it.
     message: Message,
     usage: Usage,
+    /// What it costs the tenant.
+    charge: Charge,
     /// Why the completion ended that the client gets.
     stop: StopReason,
     /// Why the newest request failed, as the upstream said it; `None` if it did not.
@@ -85,6 +88,7 @@ impl<'a> Turn<'a> {
         session: Session,
         options: &'a RequestOptions,
         live: Option<Live>,
+        charge: Charge,
     ) -> Self {
         Self {
             shared,
@@ -100,6 +104,7 @@ impl<'a> Turn<'a> {
             said: String::new(),
             message: Message::default(),
             usage: Usage::default(),
+            charge,
             stop: StopReason::End,
             failure: None,
             showable: false,
@@ -147,6 +152,7 @@ impl<'a> Turn<'a> {
             clearances: parts.broker.clearances(None),
         };
         let mut agent = TurnMachine::resume(setup, history);
+        agent.limit_calls(parts.limits.of(self.at.tenant));
         if let Some(behind) = &self.behind {
             let [reads, others] = behind.suspected();
             agent.suspect_others(reads, others);
@@ -458,6 +464,8 @@ impl Front for Turn<'_> {
 
     fn record(&mut self, _serving: Option<&str>, event: Event) -> Result<(), ApiError> {
         if let Event::Consulted { usage, .. } = &event {
+            self.charge
+                .add(tokens(usage.prompt_tokens, usage.completion_tokens));
             add(
                 &mut self.usage,
                 usage.prompt_tokens,
@@ -531,6 +539,7 @@ impl Front for Turn<'_> {
         self.showable = shown || self.shared.observe;
         // The machine gets over some failures, such as that of a draft by another model.
         self.failure = None;
+        self.charge.begin();
         self.newest = self.shown.len();
         self.said.clear();
         let options = match purpose {
@@ -548,6 +557,8 @@ impl Front for Turn<'_> {
         let Some(live) = &mut self.live else { return };
         live(piece);
         self.shown.push_str(piece);
+        let written = self.shown.len().saturating_sub(self.newest);
+        self.charge.wrote(written);
     }
 
     fn separate(&mut self) {
@@ -570,6 +581,14 @@ impl Front for Turn<'_> {
                     self.seen = Some(Seen::new(&answer.completion));
                 }
                 let usage = &answer.completion.usage;
+                let reported = tokens(usage.prompt_tokens, usage.completion_tokens);
+                if reported == 0 {
+                    let calls = answer.completion.calls.iter();
+                    let calls = calls.map(|call| call.tool.len() + call.arguments.len());
+                    self.charge
+                        .wrote(answer.completion.text.len() + calls.sum::<usize>());
+                }
+                self.charge.end((reported > 0).then_some(reported));
                 add(
                     &mut self.usage,
                     usage.prompt_tokens,
@@ -579,6 +598,7 @@ impl Front for Turn<'_> {
                     self.usage.cached_tokens.saturating_add(usage.cached_tokens);
             }
             Err(error) => {
+                self.charge.fail();
                 let error = ApiError::from(error.clone());
                 // A server's words about a prompt are as secret as the prompt.
                 self.failure = Some(match self.showable {
@@ -588,6 +608,10 @@ impl Front for Turn<'_> {
             }
         }
     }
+}
+
+fn tokens(prompt: u32, completion: u32) -> u64 {
+    u64::from(prompt) + u64::from(completion)
 }
 
 fn add(usage: &mut Usage, prompt: u32, completion: u32) {

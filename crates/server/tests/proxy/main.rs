@@ -9,6 +9,7 @@ mod api;
 mod apis;
 mod approvals;
 mod audit;
+mod budgets;
 mod cleared;
 mod dialects;
 mod drafts;

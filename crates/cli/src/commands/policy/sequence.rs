@@ -273,6 +273,7 @@ impl<'a> Sequence<'a> {
                     user,
                     ..SessionFacts::default()
                 })),
+                budget: None,
             },
             apps: config.apps.keys().cloned().collect(),
             said: Vec::new(),

@@ -125,7 +125,6 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
     let mut sinks: Vec<Arc<dyn EventSink>> = vec![
         audit.clone(),
         metrics.clone(),
-        Arc::new(limits.clone()),
         Arc::new(logs),
     ];
     let spans = telemetry.otlp.as_ref().map(|otlp| {

@@ -15,6 +15,7 @@ fn guard() -> Guard {
         history: History::new(Vec::new()),
         monitor: Monitor::new(),
         policy: table(),
+        budget: None,
     }
 }
 

@@ -1,0 +1,117 @@
+//! What a tenant may use in an hour, against an upstream and clients that would use more.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hub::trace::Event;
+use serde_json::{Value, json};
+use server::limits::{Budget, Limits};
+use server::{At, EventSink, Sinks};
+use tokio::time::sleep;
+
+use crate::stage::{Stage, result, serve, setup, user};
+use test_support::{ModelReply, Upstream, calls, newest, says};
+
+/// Counts the requests that are over.
+#[derive(Default)]
+struct Ended(AtomicUsize);
+
+impl EventSink for Ended {
+    fn event(&self, _: &At<'_>, _: &Event) {}
+
+    fn ended(&self, _: &At<'_>, _: Result<(), &str>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+async fn limited(upstream: &Upstream, budget: Budget) -> (Stage, Arc<Ended>) {
+    let mut setup = setup(upstream);
+    let ended = Arc::<Ended>::default();
+    setup.parts.limits = Limits::new("all", None);
+    let budgets = BTreeMap::from([("all".to_owned(), budget)]);
+    setup.parts.limits.replace(budgets);
+    setup.parts.sinks = Sinks::new(vec![ended.clone()]);
+    (serve(setup).await, ended)
+}
+
+#[tokio::test]
+async fn calls_of_one_answer_count_each() {
+    let script = |body: &Value| match newest(body) {
+        "go" => {
+            let send = |at: usize| format!(r#"{{"to":"ada {at}"}}"#);
+            let sends: Vec<String> = (0..5).map(send).collect();
+            let sends: Vec<_> = sends.iter().map(|it| ("send", it.as_str())).collect();
+            calls(&sends)
+        }
+        "again" => calls(&[("send", r#"{"to":"eve"}"#)]),
+        text if text.contains("the budget of 1 calls") => says("It is spent."),
+        _ => says("done"),
+    };
+    let of_tool = Budget {
+        tools: BTreeMap::from([("app.send".to_owned(), 1)]),
+        ..Budget::default()
+    };
+    let of_all = Budget {
+        calls: Some(1),
+        ..Budget::default()
+    };
+    for budget in [of_tool, of_all] {
+        let is_of_all = budget.calls.is_some();
+        let upstream = Upstream::start(script);
+        let (stage, _) = limited(&upstream, budget).await;
+        let answer = stage.message(&[user("go")]).await;
+        assert_eq!(answer["tool_calls"].as_array().unwrap().len(), 1);
+        let messages = [user("go"), answer.clone(), result(&answer, 0, "sent")];
+        let (status, next) = stage.request(&messages, json!({})).await;
+        assert_eq!(status, if is_of_all { 429 } else { 200 }, "{next}");
+        if !is_of_all {
+            // The model reads what became of the others.
+            let all = upstream.last().1.to_string();
+            assert_eq!(all.matches("the budget of 1 calls").count(), 4, "{all}");
+            let answer = stage.message(&[user("again")]).await;
+            assert_eq!(answer["content"], "It is spent.");
+        }
+    }
+}
+
+#[tokio::test]
+async fn tokens_without_usage_are_charged_by_estimate() {
+    let upstream = Upstream::start(|body| match newest(body) {
+        "hang" => ModelReply::Hangs,
+        _ => ModelReply::Raw(
+            json!({"choices": [{"index": 0, "finish_reason": "stop",
+                "message": {"role": "assistant", "content": "hello"}}]})
+            .to_string(),
+        ),
+    });
+    let budget = Budget {
+        tokens: Some(1),
+        ..Budget::default()
+    };
+    let status = async |stage: &Stage| stage.request(&[user("hello")], json!({})).await.0;
+    // The upstream does not say how many it were.
+    let (stage, _) = limited(&upstream, budget.clone()).await;
+    assert_eq!((status(&stage).await, status(&stage).await), (200, 429));
+    // The client goes before there is an answer, with a stream and without.
+    for streams in [false, true] {
+        let (stage, ended) = limited(&upstream, budget.clone()).await;
+        let before = upstream.requests().len();
+        let messages = [user("hang")];
+        tokio::select! {
+            _ = stage.request(&messages, json!({"stream": streams})) => panic!("it hangs"),
+            () = async {
+                while upstream.requests().len() == before {
+                    sleep(Duration::from_millis(5)).await;
+                }
+            } => {}
+        }
+        while ended.0.load(Ordering::SeqCst) == 0 {
+            // What runs has its tokens already.
+            assert_eq!(status(&stage).await, 429);
+            sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(status(&stage).await, 429);
+    }
+}
