@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode, header::AUTHORIZATION};
 use sha2::{Digest, Sha256};
 
 use crate::api::error::ApiError;
+use crate::sink;
 
 /// The header with a token, for clients whose key goes to the upstream.
 pub(crate) const TOKEN: &str = "x-sluice-token";
@@ -59,6 +60,8 @@ struct Inner {
 pub(crate) struct Holder {
     /// The digest of the token.
     pub(crate) digest: [u8; 32],
+    /// The name of the token of a service.
+    pub(crate) name: Option<String>,
     /// Whose budget it uses.
     pub(crate) tenant: Option<String>,
 }
@@ -134,7 +137,7 @@ impl Access {
                 found
             }
         };
-        let Some(Agent { tenant, .. }) = agent else {
+        let Some(Agent { name, tenant }) = agent else {
             return Ok(None);
         };
         let is_known = |name: &String| self.0.tenants.is_empty() || self.0.tenants.contains(name);
@@ -144,7 +147,15 @@ impl Access {
             );
             return Err(ApiError::new(StatusCode::FORBIDDEN, message));
         }
-        Ok(Some(Holder { digest, tenant }))
+        if let Some(tenant) = &tenant {
+            sink::set_tenant(tenant);
+        }
+        let name = Some(name);
+        Ok(Some(Holder {
+            digest,
+            name,
+            tenant,
+        }))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -15,6 +15,8 @@ pub const REDEEMED: &str = ", by another front";
 tokio::task_local! {
     /// The number of the request that this task works on.
     static REQUEST: u64;
+    /// The tenant of the request of HTTP that this task answers, once its token is known.
+    static TENANT: Arc<OnceLock<String>>;
 }
 
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
@@ -28,7 +30,7 @@ pub struct At<'a> {
     pub tenant: Option<&'a str>,
     /// The name of the conversation, as in traces.
     pub conversation: &'a str,
-    /// The user of the request, where the front names one.
+    /// The user of the request, where the front names one, or else the name of the agent's token.
     pub asker: Option<&'a str>,
     /// The request: a number that this process uses once; 0 outside of a request.
     pub request: u64,
@@ -78,8 +80,8 @@ pub trait EventSink: Send + Sync {
     /// A request begins.
     fn began(&self, _at: &At<'_>, _request: &Began<'_>) {}
 
-    /// A request is over. An error has a word of a fixed list, such as a status of HTTP.
-    fn ended(&self, _at: &At<'_>, _outcome: Result<(), &str>) {}
+    /// A request is over, after this time. An error has a word of a fixed list, such as a status of HTTP.
+    fn ended(&self, _at: &At<'_>, _outcome: Result<(), &str>, _time: Duration) {}
 
     /// Time was spent.
     fn took(&self, _work: Work, _time: Duration) {}
@@ -96,6 +98,19 @@ pub trait EventSink: Send + Sync {
     async fn written(&self) -> Result<(), String> {
         Ok(())
     }
+}
+
+/// Answers a request of HTTP. Returns the tenant of its token, too.
+pub(crate) async fn with_tenant<T>(work: impl Future<Output = T>) -> (Option<String>, T) {
+    let found = Arc::<OnceLock<String>>::default();
+    let done = TENANT.scope(Arc::clone(&found), work).await;
+    (found.get().cloned(), done)
+}
+
+/// The token of the request is this tenant's.
+pub(crate) fn set_tenant(name: &str) {
+    // Outside of a service no one asks.
+    let _ = TENANT.try_with(|found| found.set(name.to_owned()));
 }
 
 /// All sinks of a process.
@@ -150,6 +165,7 @@ impl Sinks {
             conversation: at.conversation.to_owned(),
             asker: at.asker.map(str::to_owned),
             request: at.request,
+            begun: Instant::now(),
             // What says nothing more was given up: its client is gone.
             outcome: Err("cancelled".to_owned()),
         }
@@ -164,6 +180,7 @@ pub(crate) struct Watched {
     conversation: String,
     asker: Option<String>,
     request: u64,
+    begun: Instant,
     outcome: Result<(), String>,
     /// What the request's own requests name as their parent: our span, or else that of the client.
     pub(crate) context: Option<TraceContext>,
@@ -197,7 +214,7 @@ impl Drop for Watched {
         let at = self.at();
         let outcome = self.outcome.as_ref().map(|&()| ()).map_err(String::as_str);
         let sinks = self.sinks.0.iter();
-        sinks.for_each(|sink| sink.ended(&at, outcome));
+        sinks.for_each(|sink| sink.ended(&at, outcome, self.begun.elapsed()));
     }
 }
 

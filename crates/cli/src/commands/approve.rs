@@ -216,8 +216,9 @@ impl Approver {
             None => {
                 let id = beginning(&question);
                 format!(
-                    "{}, {}.\nAnswer it with `sluice approve answer {id} ANSWER`: {}.\n",
-                    who_asks(&question),
+                    "{} asks{}, {}.\nAnswer it with `sluice approve answer {id} ANSWER`: {}.\n",
+                    question.question.front,
+                    for_whom(&question),
                     times(&question),
                     names.join(", ")
                 )
@@ -341,17 +342,24 @@ fn line(kept: &KeptQuestion, shown: Option<&Shown>, width: usize) -> String {
     };
     let what = shortened(&escape(&what), CALL);
     let head = format!("{}  {what} ({})  ", beginning(kept), question.effect);
-    let tail = format!("  {}, {}{approvers}", question.front, times(kept));
+    let tail = format!(
+        "  {}{}, {}{approvers}",
+        question.front,
+        for_whom(kept),
+        times(kept)
+    );
     let used = question::columns(&head) + question::columns(&tail);
     let call = shortened(&escape(&call), CALL.min(width.saturating_sub(used)));
     shortened(&format!("{head}{call}{tail}"), width)
 }
 
-/// `proxy asks for ada`.
-fn who_asks(kept: &KeptQuestion) -> String {
-    let asker = kept.question.asker.iter();
-    let asker: String = asker.map(|name| format!(" for {}", word(name))).collect();
-    format!("{} asks{asker}", kept.question.front)
+/// ` for ada of team-a`: the user or the agent's token, and the tenant.
+fn for_whom(kept: &KeptQuestion) -> String {
+    let (asker, tenant) = (kept.question.asker.iter(), kept.question.tenant.iter());
+    let asker = asker.map(|name| format!(" for {}", word(name)));
+    asker
+        .chain(tenant.map(|name| format!(" of {}", word(name))))
+        .collect()
 }
 
 /// How long a question has waited, and how much longer it does.

@@ -56,7 +56,7 @@ enum Action {
         /// The person or agent: the name in `approvers`, and under which answers are recorded.
         name: String,
         /// agent: sends requests to the proxy and gateway of `sluice serve`, and sees no question. approver: answers questions.
-        /// admin: answers all questions, and reads metrics and the audit log.
+        /// admin: answers all questions, and reads the metrics of a service from other machines.
         #[arg(long, default_value = "approver", value_parser = PossibleValuesParser::new(Role::ALL.map(Role::name)).map(role))]
         role: Role,
         /// The tenant of the agent, or the one whose questions the approver sees [default: no tenant, and all questions].
@@ -244,6 +244,15 @@ async fn make(of: &DeskOf, desk: &Desk, new: &NewToken, as_json: bool) -> Result
     }
     if new.role != Role::Agent && !has_person() {
         bail!("a token lets others answer in your place, so it is made at a terminal only");
+    }
+    if let Some(name) = tenant
+        && let Some(config) = named(of.config.as_deref())?
+        && !config.tenants.contains_key(name)
+    {
+        // A service with tenants refuses an agent of another one.
+        say(&format!(
+            "warning: the configuration has no tenant {name}; add [tenant.{name}] with its budget\n"
+        ));
     }
     of.note("new", &new.name, Some(new.role)).await?;
     let secret = desk.new_token(new, now()).await?;

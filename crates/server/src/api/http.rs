@@ -199,8 +199,13 @@ impl Hosts {
         }
     }
 
+    /// Loopback alone.
+    pub(crate) fn loopback() -> Self {
+        Self::new(false, &[])
+    }
+
     /// Lets a request through, or says why not.
-    fn admit(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         let forbidden = |message| ApiError::invalid(message).with_status(StatusCode::FORBIDDEN);
         // Two readers could take each another one for it.
         if headers.get_all(HOST).iter().count() > 1 {
@@ -218,7 +223,7 @@ impl Hosts {
         match host.is_some_and(|host| self.names(host)) {
             true => Ok(()),
             false => Err(forbidden(
-                "the `Host` header must name this server; see --host of `sluice proxy`",
+                "the `Host` header must name this server; add the name to `hosts` of [service], or to --host of `sluice proxy`",
             )),
         }
     }

@@ -357,7 +357,7 @@ impl Writer {
                 )
             })?;
         }
-        tracing::info!(target: "sluice::audit", head = line, "audit head");
+        tracing::debug!(target: "sluice::audit", head = line, "audit head");
         self.witnessed = match head.closed {
             true => (0, Instant::now()),
             false => (head.end.number, Instant::now()),

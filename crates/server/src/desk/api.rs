@@ -107,12 +107,17 @@ impl Api {
             };
         }
         let admitted = self.store.admit(given, now()).await.map_err(failed)?;
-        // An agent does not answer its own questions.
-        let admitted = admitted.filter(|token| token.role != Role::Agent);
-        admitted.map(Rights::Token).ok_or_else(|| {
-            let message = "wrong token; use one of `sluice token new`, or the one that was printed at the start";
-            ApiError::new(StatusCode::UNAUTHORIZED, message)
-        })
+        let message = match admitted {
+            // An agent does not answer its own questions.
+            Some(token) if token.role == Role::Agent => {
+                "this token is one of an agent, which sees no questions; make one with `sluice token new NAME --role approver`"
+            }
+            Some(token) => return Ok(Rights::Token(token)),
+            None => {
+                "wrong token; use one of `sluice token new`, or the one that was printed at the start"
+            }
+        };
+        Err(ApiError::new(StatusCode::UNAUTHORIZED, message))
     }
 
     /// A question that this sender may see. One that it may not see is as unknown as one that does not exist.

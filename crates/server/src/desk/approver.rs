@@ -18,6 +18,8 @@ use crate::QuestionView;
 pub struct QuestionOrigin {
     /// The conversation, as the front names it.
     pub conversation: String,
+    /// The name of the token of the agent that asks, if it has one.
+    pub agent: Option<String>,
     /// The tenant whose agent asks, if there are tenants.
     pub tenant: Option<String>,
     /// Names the request that asks: one that is sent again asks the same.

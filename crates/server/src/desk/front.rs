@@ -337,12 +337,14 @@ impl Desk {
                 apps.push(&call.app);
             }
         }
+        // Where a header names users, one that it does not name stays unknown.
+        let own = || Some(origin.agent.clone().unwrap_or(self.setup.asker.clone()?));
         let mut new = NewQuestion {
             front: self.setup.front.clone(),
             session: self.setup.session.clone(),
             conversation: origin.conversation.clone(),
             tenant: origin.tenant.clone(),
-            asker: question.asker.clone().or_else(|| self.setup.asker.clone()),
+            asker: question.asker.clone().or_else(own),
             app: apps.join(", "),
             tool: question.tool.clone(),
             effect: question.effect.to_owned(),

@@ -181,6 +181,7 @@ async fn put(
     let elicited = client.elicit(&key, &view, out.as_ref());
     let origin = QuestionOrigin {
         conversation: client.name.clone(),
+        agent: client.holder.name.clone(),
         tenant: client.holder.tenant.clone(),
         // By what the client has to know, since its number is of this process alone.
         key: Some(request_key(&client, &key)),

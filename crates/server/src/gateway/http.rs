@@ -98,8 +98,10 @@ impl Door {
         let given = given.and_then(|value| value.strip_prefix("Bearer "));
         // Digests are compared, so that the time tells nothing about the token.
         if given.is_some_and(|given| <[u8; 32]>::from(Sha256::digest(given)) == *own) {
-            let (digest, tenant) = (*own, None);
-            return Ok(Holder { digest, tenant });
+            return Ok(Holder {
+                digest: *own,
+                ..Holder::default()
+            });
         }
         let message = "wrong token; send the one that sluice gateway printed at its start as Authorization: Bearer";
         Err(ApiError::new(StatusCode::UNAUTHORIZED, message))
@@ -440,7 +442,7 @@ mod tests {
         };
         let holder = |number| Holder {
             digest: [number; 32],
-            tenant: None,
+            ..Holder::default()
         };
         let headers = |session: &str| {
             HeaderMap::from_iter([(

@@ -555,6 +555,7 @@ impl Client {
         };
         let at = At {
             tenant: self.holder.tenant.as_deref(),
+            asker: self.holder.name.as_deref(),
             ..At::new("gateway", &self.name)
         };
         let mut watched = self.gateway.parts.sinks.begin(at, &began);

@@ -279,7 +279,7 @@ mod tests {
         });
         let holder = Holder {
             digest: [token; 32],
-            tenant: None,
+            ..Holder::default()
         };
         gateway.unwrap().new_client(holder, "session", true)
     }

@@ -249,6 +249,7 @@ fn prepare(
             Tenant {
                 digest: tenant,
                 name: tenant_name,
+                agent,
                 user,
             },
         own,
@@ -327,7 +328,7 @@ fn prepare(
     let conversation = conversation.unwrap_or_else(|| short_name(&rebuilt.beginning));
     let at = At {
         tenant: tenant_name.as_deref(),
-        asker: user.as_deref(),
+        asker: user.as_deref().or(agent.as_deref()),
         ..At::new("proxy", &conversation)
     };
     let parent = headers.get(TRACEPARENT).and_then(|it| it.to_str().ok());

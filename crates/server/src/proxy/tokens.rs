@@ -4,7 +4,7 @@ use axum::http::{HeaderMap, StatusCode};
 use llm::ApiKey;
 
 use super::transcript::{Digest, hash};
-use crate::access::{Access, PREFIX, TOKEN, keys};
+use crate::access::{Access, Holder, PREFIX, TOKEN, keys};
 use crate::api::error::ApiError;
 
 pub(super) struct Tokens {
@@ -23,6 +23,8 @@ pub(super) struct Tenant {
     pub(super) digest: Digest,
     /// The name that the operator has given it.
     pub(super) name: Option<String>,
+    /// The name of the token, where no header names users.
+    pub(super) agent: Option<String>,
     /// The user, if a header names one.
     pub(super) user: Option<String>,
 }
@@ -50,17 +52,28 @@ impl Tokens {
             Some(access) => access.admit(headers, false).await?,
             None => None,
         };
-        let (client, name) = match holder {
-            Some(holder) => (holder.digest, holder.tenant),
-            None => (self.client(headers)?, None),
+        let holder = match holder {
+            Some(holder) => holder,
+            None => Holder {
+                digest: self.client(headers)?,
+                ..Holder::default()
+            },
         };
+        let (client, name) = (holder.digest, holder.tenant);
         let user = self.user(headers)?;
         // What one user was given is not another's.
         let digest = match &user {
             Some(user) => hash(&[&client[..], user.as_bytes()].concat()),
             None => client,
         };
-        Ok(Tenant { digest, name, user })
+        // Where a header names users, one that it does not name stays unknown.
+        let agent = holder.name.filter(|_| self.user_header.is_none());
+        Ok(Tenant {
+            digest,
+            name,
+            agent,
+            user,
+        })
     }
 
     /// The user that the header names.

@@ -500,6 +500,7 @@ impl Front for Turn<'_> {
         let limits = self.shared.parts.limits.clone();
         let origin = QuestionOrigin {
             conversation: self.at.conversation.to_owned(),
+            agent: None,
             tenant: self.at.tenant.map(str::to_owned),
             key: Some(key),
         };

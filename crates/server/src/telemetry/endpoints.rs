@@ -18,9 +18,10 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::metrics::Metrics;
+use super::metrics::{Answered, Metrics};
 use crate::api::error::ApiError;
-use crate::api::http::Peer;
+use crate::api::http::{Hosts, Peer};
+use crate::sink;
 
 /// How long a check may take before it counts as failed. Kubernetes asks with one second of patience by default.
 const PATIENCE: Duration = Duration::from_millis(800);
@@ -72,8 +73,8 @@ impl Endpoints {
             .with_state(self.clone())
     }
 
-    /// `/metrics` for programs of this machine and for administrators. A proxy on this machine that passes requests of
-    /// others on has to keep this path back.
+    /// `/metrics` for programs of this machine and for administrators. What a proxy on this machine passes on is of another
+    /// machine if it keeps the name of the host or adds the header of a proxy.
     pub fn guarded_metrics(&self) -> Router {
         let guard = middleware::from_fn_with_state(self.clone(), admit);
         self.metrics().route_layer(guard)
@@ -121,6 +122,8 @@ async fn admit(
     next: Next,
 ) -> Response {
     let is_local = peer.is_some_and(|Extension(Peer(peer))| peer.ip().to_canonical().is_loopback());
+    // A proxy on this machine passes requests of others on, and says so by one of these.
+    let is_local = is_local && Hosts::loopback().admit(&headers).is_ok() && !is_forwarded(&headers);
     let token = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
     let token = token.and_then(|it| it.strip_prefix("Bearer "));
     let is_admitted = match (is_local, token, &all.admins) {
@@ -135,6 +138,14 @@ async fn admit(
     let message =
         "metrics are for this machine; send the token of an administrator as Authorization: Bearer";
     ApiError::new(StatusCode::UNAUTHORIZED, message).into_response()
+}
+
+/// Whether a proxy says that it passes the request on.
+fn is_forwarded(headers: &HeaderMap) -> bool {
+    let is_mark = |name: &str| {
+        ["forwarded", "via", "x-real-ip"].contains(&name) || name.starts_with("x-forwarded-")
+    };
+    headers.keys().any(|name| is_mark(name.as_str()))
 }
 
 async fn metrics(State(all): State<Endpoints>) -> Response {
@@ -168,9 +179,19 @@ async fn watch(State(metrics): State<Arc<Metrics>>, request: Request, next: Next
         front,
         begun: Instant::now(),
     };
-    let response = next.run(request).await;
-    let status = response.status().as_u16();
-    running.metrics.request_answered(front, dialect, status);
+    let (tenant, response) = sink::with_tenant(next.run(request)).await;
+    let (status, tenant) = (response.status().as_u16(), tenant.as_deref());
+    let answered = Answered {
+        front,
+        dialect,
+        tenant,
+        status,
+    };
+    running.metrics.request_answered(&answered);
+    if status >= 400 {
+        let seconds = running.begun.elapsed().as_secs_f64();
+        tracing::info!(front, dialect, tenant, status, seconds, "request refused");
+    }
     response.map(|body| {
         Body::new(Watched {
             body,

@@ -1,6 +1,7 @@
 //! What happens, as structured log lines.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hub::trace::{Event, Text, escape};
 use tracing::{info, warn};
@@ -96,7 +97,8 @@ impl EventSink for Logs {
         );
     }
 
-    fn ended(&self, at: &At<'_>, outcome: Result<(), &str>) {
-        line!(info, at, error = outcome.err(), "request over");
+    fn ended(&self, at: &At<'_>, outcome: Result<(), &str>, time: Duration) {
+        let (status, seconds) = (outcome.err().unwrap_or("200"), time.as_secs_f64());
+        line!(info, at, status, seconds, "request over");
     }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use hub::trace::{Event, UNANSWERED, Usage};
 use prometheus_client::encoding::text::encode;
@@ -12,6 +14,7 @@ use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+use tracing::{info, warn};
 
 use super::names::PolicyNames;
 use crate::sink::{At, EventSink, Work};
@@ -56,6 +59,18 @@ const COUNTERS: [(&str, &str); 14] = [
         "errors",
         "Failures: statuses of requests, and kinds of what went wrong in them",
     ),
+];
+/// What is done with the store.
+const OPERATIONS: [&str; 9] = [
+    "load",
+    "commit",
+    "redeem",
+    "withdraw",
+    "usage",
+    "prune",
+    "ping",
+    "token",
+    "questions",
 ];
 const GAUGES: [(&str, &str); 5] = [
     ("requests_in_flight", "Requests that are being answered"),
@@ -115,6 +130,16 @@ impl MetricConstructor<Histogram> for Buckets {
     }
 }
 
+/// How a request was answered.
+pub(super) struct Answered<'a> {
+    pub(super) front: &'static str,
+    pub(super) dialect: &'static str,
+    /// Of the token, if it has one.
+    pub(super) tenant: Option<&'a str>,
+    /// The status of HTTP.
+    pub(super) status: u16,
+}
+
 /// The metrics of a process. It is a sink of all fronts; what is no event of a front is counted by its methods.
 pub struct Metrics {
     registry: Registry,
@@ -122,6 +147,8 @@ pub struct Metrics {
     counters: HashMap<&'static str, Family<Labels, Counter>>,
     gauges: HashMap<&'static str, Family<Labels, Gauge>>,
     times: HashMap<&'static str, Family<Labels, Histogram, Buckets>>,
+    /// Whether the last operation of the store has failed.
+    is_lost: AtomicBool,
 }
 
 impl Metrics {
@@ -133,6 +160,7 @@ impl Metrics {
             counters: HashMap::new(),
             gauges: HashMap::new(),
             times: HashMap::new(),
+            is_lost: AtomicBool::new(false),
         };
         for (name, help) in COUNTERS {
             let family = Family::default();
@@ -150,6 +178,10 @@ impl Metrics {
             all.times.insert(name, family);
         }
         all.count("spans_lost", 0, &[]);
+        // A rate needs a number from before the first failure.
+        for operation in OPERATIONS {
+            all.count("store_errors", 0, &[("operation", operation)]);
+        }
         all.set("build_info", 1, &[("version", env!("CARGO_PKG_VERSION"))]);
         all
     }
@@ -179,12 +211,35 @@ impl Metrics {
         self.error("desk");
     }
 
-    /// An operation of the store, and whether it succeeded.
-    pub fn store(&self, operation: &'static str, time: Duration, is_ok: bool) {
-        self.time("store_seconds", time, &[("operation", operation)]);
-        if !is_ok {
-            self.count("store_errors", 1, &[("operation", operation)]);
+    /// Does an operation of the store, times it, and counts its failure. The log says when the store is lost, and when it is
+    /// back.
+    ///
+    /// # Errors
+    /// Those of the operation.
+    pub async fn stored<T, E: fmt::Display>(
+        &self,
+        operation: &'static str,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let begun = Instant::now();
+        let done = work.await;
+        self.time(
+            "store_seconds",
+            begun.elapsed(),
+            &[("operation", operation)],
+        );
+        let was_lost = self.is_lost.swap(done.is_err(), Ordering::Relaxed);
+        match &done {
+            Err(reason) => {
+                self.count("store_errors", 1, &[("operation", operation)]);
+                if !was_lost {
+                    warn!(operation, %reason, "the store fails; requests that need it are refused with 503");
+                }
+            }
+            Ok(_) if was_lost => info!(operation, "the store answers again"),
+            Ok(_) => {}
         }
+        done
     }
 
     /// A configuration was loaded while the service ran, or was refused.
@@ -226,11 +281,14 @@ impl Metrics {
         }
     }
 
-    pub(super) fn request_answered(&self, front: &'static str, dialect: &'static str, status: u16) {
+    pub(super) fn request_answered(&self, answered: &Answered<'_>) {
+        let Answered { front, status, .. } = *answered;
         let is_denied = status == 401 || status == 403 && front == "desk";
         let status = status.to_string();
-        let of = [("front", front), ("dialect", dialect), ("status", &status)];
-        self.count("requests", 1, &of);
+        let (dialect, tenant) = (answered.dialect, answered.tenant.unwrap_or_default());
+        let [front_is, dialect] = [("front", front), ("dialect", dialect)];
+        let (status, tenant) = (("status", &*status), ("tenant", tenant));
+        self.count("requests", 1, &[front_is, dialect, status, tenant]);
         if is_denied {
             self.login_denied(front);
         }
@@ -356,7 +414,7 @@ impl EventSink for Metrics {
         }
     }
 
-    fn ended(&self, _at: &At<'_>, outcome: Result<(), &str>) {
+    fn ended(&self, _at: &At<'_>, outcome: Result<(), &str>, _time: Duration) {
         // A refusal is a decision, and no failure.
         if let Err(kind) = outcome
             && kind != "refused"

@@ -265,7 +265,7 @@ impl EventSink for Spans {
         lock(&self.requests).insert(at.request, request);
     }
 
-    fn ended(&self, at: &At<'_>, outcome: Result<(), &str>) {
+    fn ended(&self, at: &At<'_>, outcome: Result<(), &str>, _time: Duration) {
         let request = lock(&self.requests).remove(&at.request);
         if let Some(Request { mut span, .. }) = request {
             if let Err(error) = outcome {

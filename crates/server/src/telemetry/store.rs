@@ -1,8 +1,6 @@
 //! A store whose operations are measured.
 
-use std::future::Future;
 use std::sync::Arc;
-use std::time::Instant;
 
 use async_trait::async_trait;
 use store::{Commit, Committed, Digest, LeftPermit, Loaded, SessionState, StateError, Time};
@@ -20,17 +18,6 @@ impl MeteredState {
     pub fn new(store: Arc<dyn SessionState>, metrics: Arc<Metrics>) -> Self {
         Self { store, metrics }
     }
-
-    async fn timed<T: Send>(
-        &self,
-        operation: &'static str,
-        work: impl Future<Output = Result<T, StateError>> + Send,
-    ) -> Result<T, StateError> {
-        let begun = Instant::now();
-        let done = work.await;
-        self.metrics.store(operation, begun.elapsed(), done.is_ok());
-        done
-    }
 }
 
 #[async_trait]
@@ -42,11 +29,12 @@ impl SessionState for MeteredState {
         session: Option<&Digest>,
     ) -> Result<Loaded, StateError> {
         let work = self.store.load(tenant, seen, session);
-        self.timed("load", work).await
+        self.metrics.stored("load", work).await
     }
 
     async fn commit(&self, tenant: &Digest, commit: Commit) -> Result<Committed, StateError> {
-        self.timed("commit", self.store.commit(tenant, commit))
+        self.metrics
+            .stored("commit", self.store.commit(tenant, commit))
             .await
     }
 
@@ -57,23 +45,25 @@ impl SessionState for MeteredState {
         now: Time,
     ) -> Result<Option<LeftPermit>, StateError> {
         let work = self.store.redeem(tenant, key, now);
-        self.timed("redeem", work).await
+        self.metrics.stored("redeem", work).await
     }
 
     async fn withdraw(&self, tenant: &Digest, names: &[String]) -> Result<Vec<String>, StateError> {
         let work = self.store.withdraw(tenant, names);
-        self.timed("withdraw", work).await
+        self.metrics.stored("withdraw", work).await
     }
 
     async fn usage(&self, tenant: &str, since: Time) -> Result<Vec<(String, u64)>, StateError> {
-        self.timed("usage", self.store.usage(tenant, since)).await
+        self.metrics
+            .stored("usage", self.store.usage(tenant, since))
+            .await
     }
 
     async fn prune(&self, before: Time) -> Result<u64, StateError> {
-        self.timed("prune", self.store.prune(before)).await
+        self.metrics.stored("prune", self.store.prune(before)).await
     }
 
     async fn ping(&self) -> Result<(), StateError> {
-        self.timed("ping", self.store.ping()).await
+        self.metrics.stored("ping", self.store.ping()).await
     }
 }

@@ -206,7 +206,8 @@ async fn each_metric_changes_and_none_has_a_text() {
     let store = store::Store::in_memory().unwrap();
     let state = MeteredState::new(store.state(), it.metrics.clone());
     store::SessionState::ping(&state).await.unwrap();
-    it.metrics.store("commit", Duration::from_millis(3), false);
+    let failing = std::future::ready(Err::<(), _>("gone"));
+    it.metrics.stored("commit", failing).await.unwrap_err();
     it.metrics.reload(false);
     it.metrics.login_denied("desk");
     let spans = it.spans.clone();
@@ -217,9 +218,9 @@ async fn each_metric_changes_and_none_has_a_text() {
     let (status, after) = it.get("/metrics").await;
     assert_eq!(status, 200);
     for part in [
-        r#"sluice_requests_total{front="proxy",dialect="chat",status="200"} 3"#,
-        r#"sluice_requests_total{front="proxy",dialect="chat",status="500"} 1"#,
-        r#"sluice_requests_total{front="other",dialect="other",status="404"} 1"#,
+        r#"sluice_requests_total{front="proxy",dialect="chat",status="200",tenant=""} 3"#,
+        r#"sluice_requests_total{front="proxy",dialect="chat",status="500",tenant=""} 1"#,
+        r#"sluice_requests_total{front="other",dialect="other",status="404",tenant=""} 1"#,
         r#"sluice_requests_in_flight{front="proxy"} 0"#,
         r#"sluice_request_seconds_count{front="proxy"} 4"#,
         r#"sluice_model_call_seconds_count{provider="upstream"}"#,
@@ -263,6 +264,10 @@ async fn each_metric_changes_and_none_has_a_text() {
         r#""decision":"denied""#,
         r#""tool":"send""#,
         "request over",
+        r#""status":"500""#,
+        r#""status":404"#,
+        "request refused",
+        "the store fails",
     ] {
         assert!(log.contains(part), "{part} is not in\n{log}");
     }
@@ -442,7 +447,7 @@ fn call_at_a_gateway(spans: &dyn EventSink) {
         refused: None,
     };
     spans.event(&at, &returned);
-    spans.ended(&at, Ok(()));
+    spans.ended(&at, Ok(()), Duration::ZERO);
 }
 
 async fn collect(State(batches): State<Arc<Mutex<Vec<Bytes>>>>, batch: Bytes) {

@@ -20,7 +20,7 @@ use server::proxy::{Behind, ProxyRoutes, ProxySetup};
 use server::service::Fronts;
 use server::telemetry::{Admins, Check, Metrics, PolicyNames, Waiting};
 use server::{Rotation, Sinks, StateSetup, TraceFile, remove_old_traces};
-use store::{NewToken, Role, SessionState, Time};
+use store::{DeskError, KeptToken, NewToken, Role, SessionState, Time};
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -28,11 +28,13 @@ use crate::asking::Asking;
 use crate::commands::gateway::{self, Offered};
 use crate::commands::proxy::by_rules;
 use crate::commands::proxy::upstream::{Upstream, UpstreamArgs};
-use crate::{compose, paths};
+use crate::{compose, os_user, paths};
 
 /// The name of the gateway among an agent's MCP servers, as `sluice init` writes it.
 const SERVER: &str = "sluice";
 
+/// How the names of tokens begin that a service makes for the agents of its own user.
+const LOCAL: &str = "local-";
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
@@ -168,7 +170,7 @@ impl Own {
             .chars()
             .filter(char::is_ascii_alphanumeric)
             .collect();
-        let name = format!("local-{}", host.get(..40).unwrap_or(&host));
+        let name = format!("{LOCAL}{}", host.get(..40).unwrap_or(&host));
         self.desk.revoke(&name).await?;
         let token = NewToken {
             name,
@@ -309,7 +311,13 @@ fn budgets(config: &Config) -> BTreeMap<String, Budget> {
 }
 
 /// The tokens of the desk.
-pub(super) struct Agents(pub(super) Arc<store::Desk>);
+pub(super) struct Agents(pub(super) Arc<store::Desk>, pub(super) Arc<Metrics>);
+
+impl Agents {
+    async fn find(&self, secret: &str) -> Result<Option<KeptToken>, DeskError> {
+        self.1.stored("token", self.0.admit(secret, now())).await
+    }
+}
 
 fn now() -> Time {
     SystemTime::now().into()
@@ -318,11 +326,15 @@ fn now() -> Time {
 #[async_trait]
 impl access::Agents for Agents {
     async fn admit(&self, secret: &str) -> Result<Option<Agent>, String> {
-        let token = self.0.admit(secret, now()).await;
+        let token = self.find(secret).await;
         let token = token.map_err(|error| error.to_string())?;
         let agent = token.filter(|token| token.role == Role::Agent);
         Ok(agent.map(|token| Agent {
-            name: token.name,
+            // The user of this machine asks by such a token, and allows no own question as an approver.
+            name: match token.name.starts_with(LOCAL) {
+                true => os_user::name(),
+                false => token.name,
+            },
             tenant: token.tenant,
         }))
     }
@@ -331,7 +343,7 @@ impl access::Agents for Agents {
 #[async_trait]
 impl Admins for Agents {
     async fn admits(&self, token: &str) -> bool {
-        let token = self.0.admit(token, now()).await;
+        let token = self.find(token).await;
         token.is_ok_and(|token| token.is_some_and(|token| token.role == Role::Admin))
     }
 }
@@ -340,7 +352,8 @@ impl Admins for Agents {
 impl Waiting for Agents {
     async fn waiting(&self) -> Option<(usize, Duration)> {
         let now = now();
-        let waiting = self.0.waiting(now).await.ok()?.all;
+        let waiting = self.1.stored("questions", self.0.waiting(now)).await;
+        let waiting = waiting.ok()?.all;
         let oldest = waiting.iter().map(|kept| kept.asked).min();
         let age = oldest.map_or(0, |oldest| now.millis().saturating_sub(oldest.millis()));
         let age = Duration::from_millis(u64::try_from(age).unwrap_or_default());
@@ -354,6 +367,9 @@ pub(super) struct Answers(pub(super) Arc<dyn SessionState>);
 #[async_trait]
 impl Check for Answers {
     async fn check(&self) -> Result<(), String> {
-        self.0.ping().await.map_err(|error| error.to_string())
+        let store = Arc::clone(&self.0);
+        // It goes on where the one who asks waits no longer, so that it is counted.
+        let ping = tokio::spawn(async move { store.ping().await.map_err(|it| it.to_string()) });
+        ping.await.map_err(|error| error.to_string())?
     }
 }

@@ -141,7 +141,7 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
     let desk = store.desk();
     let own = Arc::new(Own {
         desk: Arc::clone(&desk),
-        agents: Arc::new(Agents(Arc::clone(&desk))),
+        agents: Arc::new(Agents(Arc::clone(&desk), Arc::clone(&metrics))),
         state: StateSetup {
             store: state,
             secret: Sha256::digest(&secret).into(),
@@ -157,8 +157,8 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
     let Built { fronts, about } = own.build(&config).await?;
     let (page, logins, page_url) = page(&args, &config, &own).await?;
     let endpoints = Endpoints {
-        metrics,
-        waiting: Some(Arc::new(Agents(Arc::clone(&desk)))),
+        metrics: Arc::clone(&metrics),
+        waiting: Some(Arc::new(Agents(Arc::clone(&desk), Arc::clone(&metrics)))),
         checks: vec![
             ("draining", stopping.check()),
             (
@@ -166,7 +166,7 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
                 Arc::new(fronts::Answers(Arc::clone(&own.state.store))),
             ),
         ],
-        admins: Some(Arc::new(Agents(desk))),
+        admins: Some(Arc::new(Agents(desk, Arc::clone(&metrics)))),
     };
     if let Some(address) = config.service.metrics_listen {
         let metrics = Listener::bind(address).await;

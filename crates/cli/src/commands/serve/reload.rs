@@ -183,6 +183,7 @@ fn needs_restart(before: &Config, after: &Config) -> Vec<&'static str> {
             "[service] secret_file",
             one.secret_file != other.secret_file,
         ),
+        ("[audit]", before.audit != after.audit),
         ("[state]", before.state != after.state),
         ("[telemetry]", before.telemetry != after.telemetry),
     ];

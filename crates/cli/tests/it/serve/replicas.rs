@@ -193,10 +193,19 @@ fn without_its_database_a_service_permits_nothing() {
     let refused = service.chat("sluice-token", &[user("hello")]).unwrap();
     assert_eq!(refused.status, 503, "{}", refused.body);
     assert!(refused.head.contains("retry-after"), "{}", refused.head);
+    // It is seen from outside: an alert fires, and the log says so.
+    let metrics = service.get("/metrics", &[]).unwrap().body;
+    let has_errors = |line: &str| {
+        let count = line.strip_prefix(r#"sluice_store_errors_total{operation="token"} "#);
+        count.is_some_and(|count| count != "0")
+    };
+    assert!(metrics.lines().any(has_errors), "{metrics}");
+    service.wait_for("the store fails");
     postgres.start_again();
     let begun = Instant::now();
     while ready().status != 200 {
         assert!(begun.elapsed() < super::PATIENCE, "{}", ready().body);
         thread::sleep(Duration::from_millis(50));
     }
+    service.wait_for("the store answers again");
 }

@@ -144,6 +144,8 @@ fn row(kept: &KeptQuestion) -> Markup {
                 @if let Some(answer) = &kept.answer {
                     (line(&answer.to_string())) ", " (span(answer.at, now)) " ago"
                 } @else {
+                    @if let Some(name) = &question.asker { "for " (short(name)) " " }
+                    @if let Some(name) = &question.tenant { "of " (short(name)) " " }
                     "waits " (span(kept.asked, now)) ", stays " (span(now, question.expires))
                     @if !question.approvers.is_empty() { ", for " (short(&question.approvers.join(", "))) }
                 }

@@ -132,7 +132,10 @@ fn question(login: &Login, kept: &KeptQuestion, problem: Option<&str>) -> Respon
     let offered = choices(login, kept, shown.as_ref());
     let state = html! {
         p .muted {
-            "Asked by " (line(&asked.front)) @if !asked.conversation.is_empty() { " in " (line(&asked.conversation)) }
+            "Asked by " (line(&asked.front))
+            @if let Some(name) = &asked.asker { " for " (line(name)) }
+            @if let Some(name) = &asked.tenant { " of " (line(name)) }
+            @if !asked.conversation.is_empty() { " in " (line(&asked.conversation)) }
             ", " (span(kept.asked, now())) " ago."
         }
         @if let Some(answer) = &kept.answer {
