@@ -83,7 +83,7 @@ pub(crate) enum Command {
     State(state::State),
     /// Check, show and export the record of what was decided, answered and changed.
     #[command(
-        after_help = "Example:\n  sluice audit verify\n  sluice audit show --since 1d --outcome deny\n  sluice audit export --format ocsf > audit.jsonl"
+        after_help = "Example:\n  sluice audit verify\n  sluice audit show --since 1d --outcome deny\n  sluice audit export > audit.jsonl"
     )]
     Audit(audit::Audit),
     /// List and revoke what you allowed with "always".

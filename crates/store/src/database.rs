@@ -123,6 +123,30 @@ impl Database {
         })
     }
 
+    /// As [`Database::write`], on a thread that may wait.
+    pub(crate) async fn write_later<T, E>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Connection) -> Result<T, Stop<E>> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DatabaseError> + Send + 'static,
+    {
+        self.in_background(move |file| file.write(work)).await
+    }
+
+    /// As [`Database::read`], on a thread that may wait.
+    pub(crate) async fn read_later<T, E>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Connection) -> Result<T, Stop<E>> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DatabaseError> + Send + 'static,
+    {
+        self.in_background(move |file| file.read(work)).await
+    }
+
     /// Runs `work` in a transaction with the write lock, durably.
     pub(crate) fn write<T, E: From<DatabaseError>>(
         &self,

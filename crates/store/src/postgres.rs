@@ -181,6 +181,18 @@ impl Postgres {
         Err(fault(&error).into())
     }
 
+    /// The same for one statement.
+    pub(crate) async fn one<T, F>(&self, work: impl Fn(PgPool) -> F) -> Result<T, StateError>
+    where
+        F: Future<Output = sqlx::Result<T>>,
+    {
+        let run = |pool| {
+            let done = work(pool);
+            async move { Ok(done.await?) }
+        };
+        self.run(run).await
+    }
+
     fn link(&self) -> MutexGuard<'_, Link> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -204,6 +216,11 @@ impl Link {
             self.since = now;
         }
     }
+}
+
+/// One value of each, as a parameter of `unnest`.
+pub(crate) fn each<'a, T, V>(all: &'a [T], value: impl Fn(&'a T) -> V) -> Vec<V> {
+    all.iter().map(value).collect()
 }
 
 /// Makes the tables, or upgrades them.

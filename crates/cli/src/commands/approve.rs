@@ -146,7 +146,7 @@ impl Approver {
 
     fn may_see(&self, question: &QuestionHead) -> bool {
         let token = self.token.as_ref();
-        token.is_none_or(|token| token.may_see_head(question))
+        token.is_none_or(|token| token.may_see(question))
     }
 
     async fn list(&self, as_json: bool, wait: bool, session: Option<&str>) -> Result<Exit> {

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use serde_json::json;
 use server::audit::{AuditKeys, Entry, ocsf, verify};
 use store::{AuditLog, ChainId, Time};
@@ -56,25 +56,15 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Print entries for another program, one JSON object per line.
-    #[command(
-        after_help = "Example:\n  sluice audit export --format ocsf --since 1d > audit.jsonl"
-    )]
+    /// Print entries for another program, one JSON object per line, in the form of the Open Cybersecurity Schema Framework.
+    #[command(after_help = "Example:\n  sluice audit export --since 1d > audit.jsonl")]
     Export {
         #[command(flatten)]
         filter: Filter,
-        /// ocsf is the Open Cybersecurity Schema Framework, version 1.3.0.
-        #[arg(long, value_enum, default_value_t = Format::Ocsf)]
-        format: Format,
     },
     /// Print the public key that signs heads.
     #[command(after_help = "Example:\n  sluice audit key")]
     Key,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    Ocsf,
 }
 
 /// Which entries.
@@ -119,9 +109,9 @@ pub(crate) async fn audit(args: &Audit) -> Result<Exit> {
             })
             .await?;
         }
-        Action::Export { filter, format } => {
-            each(&*log, filter, |entry, text| match format {
-                Format::Ocsf => Ok(print_json(&ocsf(entry, text))?),
+        Action::Export { filter } => {
+            each(&*log, filter, |entry, text| {
+                Ok(print_json(&ocsf(entry, text))?)
             })
             .await?;
         }

@@ -67,7 +67,7 @@ pub(crate) async fn desk(args: Desk) -> Result<Exit> {
         report: message,
     };
     let page = Page::bind(setup).await?;
-    let (url, login) = (page.url(), page.logins());
+    let (url, login) = (page.routes.url(), page.routes.logins());
     // A program that runs as the user must not log itself in by one line; a person has a terminal.
     let address = token::has_person().then(&login).transpose()?;
     match &address {

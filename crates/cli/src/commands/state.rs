@@ -1,14 +1,14 @@
 //! `sluice state`: back up and move what a service keeps, look at it, and remove what is old.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Write};
+use std::io::{self, BufReader, BufWriter, IsTerminal, Read};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use config::Config;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
 use store::{PoolSettings, Store, Time};
 use tempfile::NamedTempFile;
@@ -20,8 +20,8 @@ use crate::permissions::now;
 use crate::place::ConfigFile;
 use crate::terminal::say;
 
-/// Progress is shown from then on.
-const QUIET: Duration = Duration::from_secs(2);
+/// How often the line of progress moves.
+const TICK: Duration = Duration::from_millis(120);
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
 #[derive(Debug, Args)]
@@ -74,18 +74,17 @@ enum Action {
 pub(crate) async fn state(args: State) -> Result<Exit> {
     let config = args.file.open(args.json)?;
     let store = open(args.url.as_deref(), &config).await?;
-    let done = match &args.action {
-        Action::Export { file } => export(&store, file).await?,
-        Action::Import { file } => import(&store, file).await?,
+    let (what, rows) = match &args.action {
+        Action::Export { file } => ("exported", export(&store, file).await?),
+        Action::Import { file } => ("imported", import(&store, file).await?),
         Action::Status => return status(&store, args.json).await,
         Action::Prune { days } => {
             let days = i64::from(days.unwrap_or(config.state.keep_days));
             let before = now().millis().saturating_sub(days.saturating_mul(DAY_MS));
             let pruned = store.state().prune(Time::from_millis(before)).await?;
-            Done("removed", pruned)
+            ("removed", pruned)
         }
     };
-    let Done(what, rows) = done;
     match args.json {
         // Standard output may be the export.
         true if matches!(&args.action, Action::Export { file } if is_standard(file)) => {}
@@ -94,9 +93,6 @@ pub(crate) async fn state(args: State) -> Result<Exit> {
     }
     Ok(Exit::Done)
 }
-
-/// What was done to how many rows.
-struct Done(&'static str, u64);
 
 async fn open(url: Option<&str>, config: &Config) -> Result<Store> {
     match url {
@@ -108,40 +104,36 @@ async fn open(url: Option<&str>, config: &Config) -> Result<Store> {
     }
 }
 
-async fn export(store: &Store, file: &Path) -> Result<Done> {
+async fn export(store: &Store, file: &Path) -> Result<u64> {
     if is_standard(file) {
         if io::stdout().is_terminal() {
             bail!("an export is for a file or a pipe; name a file");
         }
-        let output = BufWriter::new(Watched::new(io::stdout()));
-        return Ok(Done("exported", store.export(Box::new(output)).await?));
+        let output = BufWriter::new(progress().wrap_write(io::stdout()));
+        return Ok(store.export(Box::new(output)).await?);
     }
     let folder = file.parent().filter(|it| !it.as_os_str().is_empty());
     // Its mode is 0600. It takes its name when it is complete, so a backup is never half of one.
     let made = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
     let made = made.with_context(|| format!("{} cannot be written", file.display()))?;
-    let output = BufWriter::new(Watched::new(made.as_file().try_clone()?));
+    let output = BufWriter::new(progress().wrap_write(made.as_file().try_clone()?));
     let rows = store.export(Box::new(output)).await?;
     made.as_file().sync_all()?;
     let kept = made.persist(file).map_err(|error| error.error);
     kept.with_context(|| format!("{} cannot be written", file.display()))?;
-    Ok(Done("exported", rows))
+    Ok(rows)
 }
 
-async fn import(store: &Store, file: &Path) -> Result<Done> {
-    let rows = match is_standard(file) {
-        true => {
-            let input = BufReader::new(Watched::new(io::stdin()));
-            store.import(Box::new(input)).await?
-        }
+async fn import(store: &Store, file: &Path) -> Result<u64> {
+    let input: Box<dyn Read + Send> = match is_standard(file) {
+        true => Box::new(io::stdin()),
         false => {
             let opened = File::open(file);
-            let opened = opened.with_context(|| format!("{} cannot be read", file.display()))?;
-            let input = BufReader::new(Watched::new(opened));
-            store.import(Box::new(input)).await?
+            Box::new(opened.with_context(|| format!("{} cannot be read", file.display()))?)
         }
     };
-    Ok(Done("imported", rows))
+    let input = BufReader::new(progress().wrap_read(input));
+    Ok(store.import(Box::new(input)).await?)
 }
 
 async fn status(store: &Store, json: bool) -> Result<Exit> {
@@ -169,54 +161,12 @@ fn is_standard(file: &Path) -> bool {
     file == Path::new("-")
 }
 
-/// Bytes that go through, with a line of progress for a person who waits.
-struct Watched<T> {
-    inner: T,
-    begin: Instant,
-    bar: ProgressBar,
-}
-
-impl<T> Watched<T> {
-    fn new(inner: T) -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {bytes} {bytes_per_sec}") {
-            bar.set_style(style);
-        }
-        let begin = Instant::now();
-        Self { inner, begin, bar }
-    }
-
-    fn pass(&self, bytes: usize) {
-        self.bar.inc(bytes as u64);
-        let is_long = self.bar.is_hidden() && self.begin.elapsed() > QUIET;
-        if is_long && io::stderr().is_terminal() {
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
-    }
-}
-
-impl<T: Write> Write for Watched<T> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.inner.write(bytes)?;
-        self.pass(written);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
-}
-
-impl<T: Read> Read for Watched<T> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(bytes)?;
-        self.pass(read);
-        Ok(read)
-    }
-}
-
-impl<T> Drop for Watched<T> {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
+/// A line of progress, where standard error is a terminal.
+fn progress() -> ProgressBar {
+    let bar = ProgressBar::no_length();
+    bar.enable_steady_tick(TICK);
+    match ProgressStyle::with_template("{spinner} {bytes} {bytes_per_sec}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
     }
 }

@@ -48,7 +48,7 @@ fn commands_note_what_they_change_and_a_change_of_the_log_is_found() {
         shown.contains("token new") && shown.contains("name bot"),
         "{shown}"
     );
-    let exported = lines(&["audit", "export", "--format", "ocsf"]);
+    let exported = lines(&["audit", "export"]);
     assert_eq!(exported[1]["class_uid"], 3004);
 
     let (code, _, text) = run(&["audit", "verify"]);

@@ -59,20 +59,14 @@ pub(super) fn is_signed(key: &str, statement: &str, signature: &str) -> bool {
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {
-    let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or_default();
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(digit).collect()
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn bytes(digits: &str) -> Option<Vec<u8>> {
-    let digit = |digit: u8| match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
-    };
-    let pairs = digits.as_bytes().chunks(2).map(|pair| match *pair {
-        [high, low] => Some(digit(high)? << 4 | digit(low)?),
-        _ => None,
-    });
-    pairs.collect()
+    let pairs = digits.as_bytes().chunks(2);
+    let bytes = pairs.map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok());
+    // The form is the one of `hex`: no sign, no capital letter, no half of a byte.
+    bytes
+        .collect::<Option<Vec<u8>>>()
+        .filter(|it| hex(it) == digits)
 }

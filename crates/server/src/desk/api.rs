@@ -133,7 +133,7 @@ impl Rights {
     fn see(&self, head: &QuestionHead) -> bool {
         match self {
             Self::Own(desk) => desk.waits_for(head.id),
-            Self::Token(token) => token.may_see_head(head),
+            Self::Token(token) => token.may_see(head),
         }
     }
 

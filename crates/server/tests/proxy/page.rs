@@ -55,8 +55,8 @@ async fn stage() -> Stage {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let store = Arc::new(Desk::in_memory().unwrap());
     let page = Page::bind(setup(&store, LOCAL, &[SERVED])).await.unwrap();
-    let url = page.url();
-    let (logins, (end, ended)) = (page.logins(), oneshot::channel());
+    let url = page.routes.url();
+    let (logins, (end, ended)) = (page.routes.logins(), oneshot::channel());
     let serving = tokio::spawn(page.serve(async { drop(ended.await) }));
     let client = Client::builder().no_proxy().tls_certs_only([]);
     let client = client.redirect(reqwest::redirect::Policy::none());

@@ -15,6 +15,26 @@ pub(crate) use sqlite::{SCHEMA, SqliteAudit};
 /// Entries that are read at once.
 const PAGE: i64 = 512;
 
+// Both stores run these texts: SQLite reads `$1` as the first parameter, since each names its parameters in ascending order.
+const UNLINKED: &str = "SELECT chain, number, linked, head FROM audit_chain WHERE linked < number ORDER BY chain LIMIT $1";
+const ALL: &str = "SELECT chain, number, linked, head FROM audit_chain
+  UNION ALL SELECT DISTINCT chain, 0, 0, NULL FROM audit_entry WHERE chain NOT IN (SELECT chain FROM audit_chain)
+  ORDER BY chain LIMIT $1";
+const ENTRIES: &str =
+    "SELECT chain, number, at, entry FROM audit_entry WHERE chain = $1 AND number > $2
+  ORDER BY number LIMIT $3";
+const READ: &str =
+    "SELECT chain, number, at, entry FROM audit_entry WHERE (at, chain, number) > ($1, $2, $3)
+  ORDER BY at, chain, number LIMIT $4";
+
+/// The statement that reads chains, and its limit.
+fn chains(most: Option<usize>) -> (&'static str, i64) {
+    match most {
+        Some(most) => (UNLINKED, signed(most as u64)),
+        None => (ALL, i64::MAX),
+    }
+}
+
 /// One entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEntry {

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{AuditBatch, AuditChain, AuditEntry, AuditLog, PAGE, behind, signed, unsigned};
-use crate::postgres::{PgStop, Postgres};
+use super::{
+    AuditBatch, AuditChain, AuditEntry, AuditLog, ENTRIES, PAGE, READ, behind, chains, signed,
+    unsigned,
+};
+use crate::postgres::{Postgres, each};
 use crate::{ChainId, StateError, Time};
 
 /// Begins a chain, which names the chains `$7` up to `$8`, or moves one that ends at `$2`; and then inserts the entries.
@@ -20,26 +23,11 @@ INSERT INTO audit_entry (chain, number, at, entry)
 SELECT $1, $2 + it.number, it.at, it.entry FROM (SELECT FROM begun UNION ALL SELECT FROM moved) AS one,
   unnest($5::bigint[], $6::text[]) WITH ORDINALITY AS it (at, entry, number)";
 
-const UNLINKED: &str = "SELECT chain, number, linked, head FROM audit_chain WHERE linked < number ORDER BY chain LIMIT $1";
-
-const ALL: &str = "SELECT chain, number, linked, head FROM audit_chain
-  UNION ALL SELECT DISTINCT chain, 0, 0, NULL FROM audit_entry WHERE chain NOT IN (SELECT chain FROM audit_chain)
-  ORDER BY chain LIMIT $1";
-
-const ENTRIES: &str =
-    "SELECT chain, number, at, entry FROM audit_entry WHERE chain = $1 AND number > $2
-  ORDER BY number LIMIT $3";
-
-const READ: &str =
-    "SELECT chain, number, at, entry FROM audit_entry WHERE (at, chain, number) > ($1, $2, $3)
-  ORDER BY at, chain, number LIMIT $4";
-
 const REMOVE: &str = "
 WITH moved AS (UPDATE audit_chain SET head = $3 WHERE chain = $1 AND number = $2 RETURNING 1),
 removed AS (DELETE FROM audit_entry WHERE chain = $1 AND EXISTS (SELECT FROM moved))
 SELECT count(*) > 0 FROM moved";
 
-type Failed = PgStop<StateError>;
 type ChainRow = (Vec<u8>, i64, i64, Option<String>);
 type EntryRow = (Vec<u8>, i64, i64, String);
 
@@ -51,24 +39,18 @@ impl AuditLog for PostgresAudit {
     async fn append(&self, batch: &AuditBatch) -> Result<(), StateError> {
         let AuditBatch { entries, links, .. } = batch;
         let work = |pool| async move {
-            let chains: Vec<&[u8]> = links.iter().map(|it| it.0.as_bytes().as_slice()).collect();
             let insert = sqlx::query(APPEND)
                 .bind(batch.chain.as_bytes().as_slice())
                 .bind(signed(batch.base))
                 .bind(signed(batch.last()))
                 .bind(&batch.head)
-                .bind(entries.iter().map(|it| it.at.millis()).collect::<Vec<_>>())
-                .bind(
-                    entries
-                        .iter()
-                        .map(|it| it.text.as_str())
-                        .collect::<Vec<_>>(),
-                )
-                .bind(chains)
-                .bind(links.iter().map(|it| signed(it.1)).collect::<Vec<_>>());
-            Ok::<_, Failed>(insert.execute(&pool).await?.rows_affected())
+                .bind(each(entries, |it| it.at.millis()))
+                .bind(each(entries, |it| it.text.as_str()))
+                .bind(each(links, |it| it.0.as_bytes().as_slice()))
+                .bind(each(links, |it| signed(it.1)));
+            Ok(insert.execute(&pool).await?.rows_affected())
         };
-        if self.0.run(work).await? > 0 {
+        if self.0.one(work).await? > 0 {
             return Ok(());
         }
         let found = self.chains(None).await?;
@@ -80,13 +62,12 @@ impl AuditLog for PostgresAudit {
     }
 
     async fn chains(&self, most: Option<usize>) -> Result<Vec<AuditChain>, StateError> {
-        let sql = if most.is_some() { UNLINKED } else { ALL };
+        let (sql, most) = chains(most);
         let work = |pool| async move {
-            let most = most.and_then(|most| i64::try_from(most).ok());
             let select = sqlx::query_as::<_, ChainRow>(sql).bind(most);
-            Ok::<_, Failed>(select.fetch_all(&pool).await?)
+            select.fetch_all(&pool).await
         };
-        let rows = self.0.run(work).await?.into_iter();
+        let rows = self.0.one(work).await?.into_iter();
         rows.map(|(chain, number, linked, head)| {
             Ok(AuditChain {
                 chain: id(&chain)?,
@@ -104,9 +85,9 @@ impl AuditLog for PostgresAudit {
                 .bind(id.as_bytes().as_slice())
                 .bind(behind(after))
                 .bind(PAGE);
-            Ok::<_, Failed>(select.fetch_all(&pool).await?)
+            select.fetch_all(&pool).await
         };
-        let rows = self.0.run(work).await?.into_iter();
+        let rows = self.0.one(work).await?.into_iter();
         rows.map(|row| Ok(entry(row)?.1)).collect()
     }
 
@@ -120,9 +101,9 @@ impl AuditLog for PostgresAudit {
                 .bind(id.as_bytes().as_slice())
                 .bind(signed(number))
                 .bind(PAGE);
-            Ok::<_, Failed>(select.fetch_all(&pool).await?)
+            select.fetch_all(&pool).await
         };
-        self.0.run(work).await?.into_iter().map(entry).collect()
+        self.0.one(work).await?.into_iter().map(entry).collect()
     }
 
     async fn remove(&self, id: ChainId, number: u64, head: &str) -> Result<bool, StateError> {
@@ -131,9 +112,9 @@ impl AuditLog for PostgresAudit {
                 .bind(id.as_bytes().as_slice())
                 .bind(signed(number))
                 .bind(head);
-            Ok::<_, Failed>(delete.fetch_one(&pool).await?)
+            delete.fetch_one(&pool).await
         };
-        self.0.run(work).await
+        self.0.one(work).await
     }
 }
 

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
-use super::{AuditBatch, AuditChain, AuditEntry, AuditLog, PAGE, behind, signed, unsigned};
+use super::{
+    AuditBatch, AuditChain, AuditEntry, AuditLog, ENTRIES, PAGE, READ, behind, chains, signed,
+    unsigned,
+};
 use crate::database::{Database, Schema, Stop};
 use crate::{ChainId, StateError, Time};
 
@@ -16,11 +19,7 @@ pub(crate) const SCHEMA: Schema = Schema {
     upgrade: "",
 };
 
-const CHAIN: &str = "SELECT chain, number, linked, head FROM audit_chain";
-const UNLINKED: &str = "WHERE linked < number ORDER BY chain LIMIT ?1";
-const ALL: &str = "UNION ALL SELECT DISTINCT chain, 0, 0, NULL FROM audit_entry WHERE chain NOT IN (SELECT chain FROM audit_chain)
-  ORDER BY 1 LIMIT ?1";
-const ENTRY: &str = "SELECT chain, number, at, entry FROM audit_entry";
+const CHAIN: &str = "SELECT chain, number, linked, head FROM audit_chain WHERE chain = ?1";
 
 type Failed = Stop<StateError>;
 
@@ -31,18 +30,16 @@ impl SqliteAudit {
     /// The rows of a statement.
     async fn rows<T: Send + 'static>(
         &self,
-        sql: String,
+        sql: &'static str,
         parameters: impl Params + Send + 'static,
         row: fn(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, StateError> {
-        let work = move |file: &Database| {
-            file.read(|connection| {
-                let mut select = connection.prepare_cached(&sql)?;
-                let rows = select.query_map(parameters, row)?;
-                Ok::<_, Failed>(rows.collect::<Result<_, _>>()?)
-            })
+        let work = move |connection: &Connection| {
+            let mut select = connection.prepare_cached(sql)?;
+            let rows = select.query_map(parameters, row)?;
+            Ok(rows.collect::<Result<_, _>>()?)
         };
-        self.0.in_background(work).await
+        self.0.read_later(work).await
     }
 }
 
@@ -50,21 +47,18 @@ impl SqliteAudit {
 impl AuditLog for SqliteAudit {
     async fn append(&self, batch: &AuditBatch) -> Result<(), StateError> {
         let batch = batch.clone();
-        let work = move |file: &Database| file.write(|connection| append(connection, &batch));
-        self.0.in_background(work).await
+        let work = move |connection: &Connection| append(connection, &batch);
+        self.0.write_later(work).await
     }
 
     async fn chains(&self, most: Option<usize>) -> Result<Vec<AuditChain>, StateError> {
-        let which = if most.is_some() { UNLINKED } else { ALL };
-        let most = most.and_then(|most| i64::try_from(most).ok());
-        let sql = format!("{CHAIN} {which}");
-        self.rows(sql, [most.unwrap_or(-1)], chain).await
+        let (sql, most) = chains(most);
+        self.rows(sql, [most], chain).await
     }
 
     async fn entries(&self, id: ChainId, after: u64) -> Result<Vec<AuditEntry>, StateError> {
-        let sql = format!("{ENTRY} WHERE chain = ?1 AND number > ?2 ORDER BY number LIMIT ?3");
         let parameters = (*id.as_bytes(), behind(after), PAGE);
-        let rows = self.rows(sql, parameters, entry).await?;
+        let rows = self.rows(ENTRIES, parameters, entry).await?;
         Ok(rows.into_iter().map(|(_, entry)| entry).collect())
     }
 
@@ -72,11 +66,8 @@ impl AuditLog for SqliteAudit {
         &self,
         (at, id, number): (Time, ChainId, u64),
     ) -> Result<Vec<(ChainId, AuditEntry)>, StateError> {
-        let sql = format!(
-            "{ENTRY} WHERE (at, chain, number) > (?1, ?2, ?3) ORDER BY at, chain, number LIMIT ?4"
-        );
         let parameters = (at.millis(), *id.as_bytes(), signed(number), PAGE);
-        self.rows(sql, parameters, entry).await
+        self.rows(READ, parameters, entry).await
     }
 
     async fn remove(&self, id: ChainId, number: u64, head: &str) -> Result<bool, StateError> {
@@ -102,7 +93,7 @@ impl AuditLog for SqliteAudit {
 
 fn append(connection: &Connection, batch: &AuditBatch) -> Result<(), Failed> {
     let id = batch.chain.as_bytes();
-    let found = connection.query_row(&format!("{CHAIN} WHERE chain = ?1"), [id], chain);
+    let found = connection.query_row(CHAIN, [id], chain);
     let found = found.optional()?;
     if !batch.follows(found.as_ref()).map_err(Stop::Refused)? {
         return Ok(());

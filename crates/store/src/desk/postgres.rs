@@ -38,12 +38,8 @@ impl Rows for Tables {
         let key = row.key.as_ref().map(<[u8; 32]>::as_slice);
         let work = |pool: PgPool| async move {
             let mut transaction = change(&pool).await?;
-            let [week, now_ms, hour, most] = rows::prune(now);
-            let prune = query(rows::PRUNE)
-                .bind(week)
-                .bind(now_ms)
-                .bind(hour)
-                .bind(most);
+            let prune = rows::prune(now).into_iter();
+            let prune = prune.fold(query(rows::PRUNE), |prune, value| prune.bind(value));
             prune.execute(&mut *transaction).await?;
             let known = query_as::<_, (Vec<u8>, i64)>(rows::BY_KEY)
                 .bind(key)
@@ -81,12 +77,10 @@ impl Rows for Tables {
 
     async fn still_asks(&self, ids: &[QuestionId], now: Time) -> Result<(), DeskError> {
         let (ids, now) = (&bytes(ids), now.millis());
-        let work = |pool: PgPool| async move {
-            let beat = query("UPDATE question SET alive = $1 WHERE id = ANY($2)");
-            beat.bind(now).bind(ids).execute(&pool).await?;
-            Ok::<_, Stop>(())
-        };
-        self.0.run(work).await
+        let sql = "UPDATE question SET alive = $1 WHERE id = ANY($2)";
+        self.changes(|pool| async move { query(sql).bind(now).bind(ids).execute(&pool).await })
+            .await
+            .map(drop)
     }
 
     async fn waiting(&self, now: Time) -> Result<Vec<QuestionHead>, DeskError> {
@@ -182,10 +176,8 @@ impl Rows for Tables {
     }
 
     async fn version(&self) -> Result<i64, DeskError> {
-        let work = |pool: PgPool| async move {
-            Ok::<_, Stop>(query_scalar(rows::VERSION).fetch_one(&pool).await?)
-        };
-        self.0.run(work).await
+        let work = |pool| async move { query_scalar(rows::VERSION).fetch_one(&pool).await };
+        Ok(self.0.one(work).await?)
     }
 
     async fn add_token(&self, token: &KeptToken, digest: [u8; 32]) -> Result<(), DeskError> {
@@ -251,9 +243,7 @@ impl Tables {
     where
         F: Future<Output = Result<sqlx::postgres::PgQueryResult, sqlx::Error>> + Send,
     {
-        let work = &work;
-        let run = |pool| async move { Ok::<_, Stop>(work(pool).await?.rows_affected() > 0) };
-        self.0.run(run).await
+        Ok(self.0.one(work).await?.rows_affected() > 0)
     }
 }
 

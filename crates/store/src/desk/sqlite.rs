@@ -12,38 +12,10 @@ use super::tokens::KeptToken;
 use crate::database::{Database, Schema, Stop};
 use crate::{QuestionId, Time};
 
-/// `alive` is when a process that asks last said so; `used`, when the answer was taken. What is long comes last, so that the
-/// rest is read without it. `change` has one row, which is the version of the questions.
 pub(crate) const SCHEMA: Schema = Schema {
     application: 0x534c_4453,
     version: 2,
-    create: "
-CREATE TABLE question (
-  number INTEGER PRIMARY KEY AUTOINCREMENT,
-  id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),
-  key BLOB CHECK (length(key) = 32),
-  app TEXT NOT NULL,
-  effect TEXT NOT NULL,
-  tenant TEXT,
-  asked INTEGER NOT NULL,
-  expires INTEGER NOT NULL,
-  alive INTEGER NOT NULL,
-  answered INTEGER,
-  used INTEGER,
-  answer TEXT CHECK ((answered IS NULL) = (answer IS NULL)),
-  question TEXT NOT NULL
-) STRICT;
-CREATE INDEX question_by_answer ON question (answered);
-CREATE INDEX question_by_key ON question (key);
-CREATE TABLE token (
-  name TEXT NOT NULL PRIMARY KEY,
-  digest BLOB NOT NULL UNIQUE CHECK (length(digest) = 32),
-  token TEXT NOT NULL,
-  last_used INTEGER
-) STRICT;
-CREATE TABLE change (count INTEGER NOT NULL) STRICT;
-INSERT INTO change VALUES (0);
-",
+    create: include_str!("../../migrations/sqlite/2_desk.sql"),
     upgrade: "
 ALTER TABLE question ADD COLUMN key BLOB;
 ALTER TABLE question ADD COLUMN tenant TEXT;
@@ -64,40 +36,15 @@ impl From<DeskError> for Failed {
 pub(super) struct Sqlite(pub(super) Arc<Database>);
 
 impl Sqlite {
-    /// Runs `work` in a transaction, on a thread that may wait for the disk.
-    async fn run<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Database) -> Result<T, DeskError> + Send + 'static,
-    ) -> Result<T, DeskError> {
-        let database = Arc::clone(&self.0);
-        let done = tokio::task::spawn_blocking(move || work(&database)).await;
-        done.unwrap_or_else(|error| Err(DeskError::System(std::io::Error::other(error))))
-    }
-
-    async fn write<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> Result<T, Failed> + Send + 'static,
-    ) -> Result<T, DeskError> {
-        self.run(|database| database.write(work)).await
-    }
-
-    async fn read<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> Result<T, Failed> + Send + 'static,
-    ) -> Result<T, DeskError> {
-        self.run(|database| database.read(work)).await
-    }
-
     /// Runs `work`, which says whether it has deleted something, and then empties the log. While another process reads, the
     /// next deletion or start does it.
     async fn remove<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<(T, bool), Failed> + Send + 'static,
     ) -> Result<T, DeskError> {
-        let (done, removed) = self.write(work).await?;
+        let (done, removed) = self.0.write_later(work).await?;
         if removed {
-            let emptied = self.run(|database| Ok(database.checkpoint())).await?;
-            drop(emptied);
+            drop(self.0.in_background(Database::checkpoint).await);
         }
         Ok(done)
     }
@@ -122,83 +69,76 @@ impl Rows for Sqlite {
                 Ok((row.get(0)?, row.get(1)?))
             })?;
             row.fits(load)?;
-            let NewRow {
-                head,
-                key,
-                expires,
-                question,
-            } = row;
-            let (id, expires_ms) = (head.id, expires.millis());
-            let QuestionHead {
+            let (head, until) = (&row.head, row.expires.millis());
+            let (id, app, effects, tenant) = (head.id, &head.app, &head.effects, &head.tenant);
+            let values = (
+                id.as_bytes(),
+                row.key,
                 app,
                 effects,
                 tenant,
-                ..
-            } = head;
-            connection.execute(
-                rows::INSERT,
-                params![
-                    id.as_bytes(),
-                    key,
-                    app,
-                    effects,
-                    tenant,
-                    question,
-                    ms,
-                    expires_ms
-                ],
-            )?;
+                &row.question,
+                ms,
+                until,
+            );
+            connection.execute(rows::INSERT, values)?;
             connection.execute(rows::CHANGED, [])?;
-            Ok((Asked::first(id, expires), removed))
+            Ok((Asked::first(id, row.expires), removed))
         })
         .await
     }
 
     async fn still_asks(&self, ids: &[QuestionId], now: Time) -> Result<(), DeskError> {
         let ids = ids.to_vec();
-        self.write(move |connection| {
-            let mut update = connection.prepare_cached(rows::BEAT)?;
-            for id in ids {
-                update.execute(params![now.millis(), id.as_bytes()])?;
-            }
-            Ok(())
-        })
-        .await
+        self.0
+            .write_later(move |connection| {
+                let mut update = connection.prepare_cached(rows::BEAT)?;
+                for id in ids {
+                    update.execute(params![now.millis(), id.as_bytes()])?;
+                }
+                Ok(())
+            })
+            .await
     }
 
     async fn waiting(&self, now: Time) -> Result<Vec<QuestionHead>, DeskError> {
-        self.read(move |connection| heads(connection, rows::WAITING, &rows::waits(now)))
+        self.0
+            .read_later(move |connection| heads(connection, rows::WAITING, &rows::waits(now)))
             .await
     }
 
     async fn answered(&self) -> Result<Vec<QuestionHead>, DeskError> {
-        self.read(|connection| heads(connection, rows::ANSWERED, &[]))
+        self.0
+            .read_later(|connection| heads(connection, rows::ANSWERED, &[]))
             .await
     }
 
     async fn questions(&self, ids: &[QuestionId]) -> Result<Vec<Read>, DeskError> {
         let ids = ids.to_vec();
-        self.read(move |connection| {
-            let all = ids.into_iter().map(|id| get(connection, id));
-            Ok(all
-                .collect::<Result<Vec<_>, Failed>>()?
-                .into_iter()
-                .flatten()
-                .collect())
-        })
-        .await
+        self.0
+            .read_later(move |connection| {
+                let all = ids.into_iter().map(|id| get(connection, id));
+                Ok(all
+                    .collect::<Result<Vec<_>, Failed>>()?
+                    .into_iter()
+                    .flatten()
+                    .collect())
+            })
+            .await
     }
 
     async fn beginning(&self, digits: &str) -> Result<Vec<QuestionId>, DeskError> {
         let digits = digits.to_owned();
-        self.read(move |connection| {
-            // Digits only, so nothing in it is a pattern. LIKE does not tell their cases apart.
-            let sql = "SELECT id FROM question WHERE hex(id) LIKE ?1 || '%' LIMIT 2";
-            let mut select = connection.prepare_cached(sql)?;
-            let ids = select.query_map([digits], |row| row.get(0).map(QuestionId::from_bytes))?;
-            Ok(ids.collect::<Result<_, _>>()?)
-        })
-        .await
+        self.0
+            .read_later(move |connection| {
+                // Digits only, so nothing in it is a pattern. LIKE does not tell their cases apart.
+                let sql = "SELECT id FROM question WHERE hex(id) LIKE ?1 || '%' LIMIT 2";
+                let mut select = connection.prepare_cached(sql)?;
+                let ids =
+                    select.query_map([digits], |row| row.get(0).map(QuestionId::from_bytes))?;
+                Ok(ids.collect::<Result<_, _>>()?)
+            })
+            .await
     }
 
     async fn answer(
@@ -207,23 +147,25 @@ impl Rows for Sqlite {
         given: KeptAnswer,
         approver: Option<String>,
     ) -> Result<(), DeskError> {
-        self.write(move |connection| {
-            let kept = get(connection, id)?.ok_or(DeskError::Unknown)?;
-            let kept = kept.map_err(DeskError::unreadable)?;
-            rows::admits(&kept, &given, approver.as_deref())?;
-            let (answer, at) = (json(&given)?, given.at.millis());
-            connection.execute(rows::ANSWER, params![answer, at, id.as_bytes()])?;
-            connection.execute(rows::CHANGED, [])?;
-            Ok(())
-        })
-        .await
+        self.0
+            .write_later(move |connection| {
+                let kept = get(connection, id)?.ok_or(DeskError::Unknown)?;
+                let kept = kept.map_err(DeskError::unreadable)?;
+                rows::admits(&kept, &given, approver.as_deref())?;
+                let (answer, at) = (json(&given)?, given.at.millis());
+                connection.execute(rows::ANSWER, params![answer, at, id.as_bytes()])?;
+                connection.execute(rows::CHANGED, [])?;
+                Ok(())
+            })
+            .await
     }
 
     async fn r#use(&self, id: QuestionId, now: Time) -> Result<bool, DeskError> {
-        self.write(move |connection| {
-            Ok(connection.execute(rows::USE, params![now.millis(), id.as_bytes()])? > 0)
-        })
-        .await
+        self.0
+            .write_later(move |connection| {
+                Ok(connection.execute(rows::USE, params![now.millis(), id.as_bytes()])? > 0)
+            })
+            .await
     }
 
     async fn withdraw(&self, id: QuestionId, alive: Option<Time>) -> Result<(), DeskError> {
@@ -242,32 +184,35 @@ impl Rows for Sqlite {
     }
 
     async fn version(&self) -> Result<i64, DeskError> {
-        self.read(|connection| Ok(connection.query_row(rows::VERSION, [], |row| row.get(0))?))
+        self.0
+            .read_later(|connection| Ok(connection.query_row(rows::VERSION, [], |row| row.get(0))?))
             .await
     }
 
     async fn add_token(&self, token: &KeptToken, digest: [u8; 32]) -> Result<(), DeskError> {
         let (name, kept) = (token.name.clone(), json(token)?);
-        self.write(move |connection| {
-            let (count, taken) =
-                connection.query_row(rows::NAMES, [&name], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows::is_free(&name, count, taken)?;
-            connection.execute(rows::ADD_TOKEN, params![name, digest, kept])?;
-            Ok(())
-        })
-        .await
+        self.0
+            .write_later(move |connection| {
+                let (count, taken) = connection
+                    .query_row(rows::NAMES, [&name], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                rows::is_free(&name, count, taken)?;
+                connection.execute(rows::ADD_TOKEN, params![name, digest, kept])?;
+                Ok(())
+            })
+            .await
     }
 
     async fn tokens(&self) -> Result<Vec<KeptToken>, DeskError> {
-        self.read(|connection| {
-            let mut select = connection.prepare_cached(rows::TOKENS)?;
-            let tokens = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let tokens = tokens.collect::<Result<Vec<(String, _)>, _>>()?.into_iter();
-            Ok(tokens
-                .flat_map(|(json, used)| rows::token(&json, used))
-                .collect())
-        })
-        .await
+        self.0
+            .read_later(|connection| {
+                let mut select = connection.prepare_cached(rows::TOKENS)?;
+                let tokens = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                let tokens = tokens.collect::<Result<Vec<(String, _)>, _>>()?.into_iter();
+                Ok(tokens
+                    .flat_map(|(json, used)| rows::token(&json, used))
+                    .collect())
+            })
+            .await
     }
 
     async fn revoke(&self, name: &str) -> Result<bool, DeskError> {
@@ -280,24 +225,26 @@ impl Rows for Sqlite {
     }
 
     async fn token(&self, digest: [u8; 32]) -> Result<Option<KeptToken>, DeskError> {
-        self.read(move |connection| {
-            let columns = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
-            let found = connection
-                .query_row(rows::TOKEN, [digest], columns)
-                .optional()?;
-            Ok(found
-                .map(|(json, used): (String, _)| rows::token(&json, used))
-                .transpose()?)
-        })
-        .await
+        self.0
+            .read_later(move |connection| {
+                let columns = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+                let found = connection
+                    .query_row(rows::TOKEN, [digest], columns)
+                    .optional()?;
+                Ok(found
+                    .map(|(json, used): (String, _)| rows::token(&json, used))
+                    .transpose()?)
+            })
+            .await
     }
 
     async fn token_used(&self, digest: [u8; 32], now: Time) -> Result<(), DeskError> {
-        self.write(move |connection| {
-            connection.execute(rows::TOKEN_USED, params![now.millis(), digest])?;
-            Ok(())
-        })
-        .await
+        self.0
+            .write_later(move |connection| {
+                connection.execute(rows::TOKEN_USED, params![now.millis(), digest])?;
+                Ok(())
+            })
+            .await
     }
 }
 

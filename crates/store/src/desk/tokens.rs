@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::error::DeskError;
-use super::questions::{NewQuestion, QuestionHead};
+use super::questions::QuestionHead;
 use crate::{QuestionId, Time};
 
 /// What a token is for.
@@ -102,26 +102,14 @@ impl KeptToken {
     }
 
     /// Whether it shows this question. One that it does not show, it cannot count either.
-    pub fn may_see(&self, question: &NewQuestion) -> bool {
-        self.may_see_of(
-            &question.app,
-            question.effects(),
-            question.tenant.as_deref(),
-        )
-    }
-
-    /// The same by the head of a question.
-    pub fn may_see_head(&self, head: &QuestionHead) -> bool {
-        self.may_see_of(&head.app, &head.effects, head.tenant.as_deref())
-    }
-
-    fn may_see_of(&self, apps: &str, effects: &str, tenant: Option<&str>) -> bool {
+    pub fn may_see(&self, question: &QuestionHead) -> bool {
         let has = |limits: &[String], all: &str| {
             let mut all = all.split(", ");
             limits.is_empty() || all.all(|one| limits.iter().any(|it| it == one))
         };
-        let is_own = self.tenant.is_none() || self.tenant.as_deref() == tenant;
-        self.role != Role::Agent && is_own && has(&self.apps, apps) && has(&self.effects, effects)
+        let is_own = self.tenant.is_none() || self.tenant == question.tenant;
+        let is_shown = has(&self.apps, &question.app) && has(&self.effects, &question.effects);
+        self.role != Role::Agent && is_own && is_shown
     }
 }
 

@@ -10,10 +10,8 @@ use super::{
     Commit, Committed, Digest, Document, LeftPermit, Loaded, PAGE, PAGE_BYTES, PRUNED,
     SessionState, hour, signed, unsigned,
 };
-use crate::postgres::{PgStop, Postgres};
+use crate::postgres::{Postgres, each};
 use crate::{StateError, Time};
-
-type Failed = PgStop<StateError>;
 
 /// The head, the page of records after `$2` and its last number, and the document. `$4` bytes at most, but one record.
 const LOAD: &str = "
@@ -64,9 +62,9 @@ impl SessionState for PostgresState {
                 .bind(PAGE as i64)
                 .bind(PAGE_BYTES as i64)
                 .bind(session.map(Digest::as_slice));
-            Ok::<_, Failed>(load.fetch_one(&pool).await?)
+            load.fetch_one(&pool).await
         };
-        let (head, records, last, version, body) = self.0.run(work).await?;
+        let (head, records, last, version, body) = self.0.one(work).await?;
         let last = last.unwrap_or(head);
         Ok(Loaded {
             records: records.unwrap_or_default(),
@@ -96,9 +94,9 @@ impl SessionState for PostgresState {
                 .bind(each(permits, |it| it.key.as_slice()))
                 .bind(each(permits, |it| it.until.millis()))
                 .bind(each(permits, |it| it.body.as_str()));
-            Ok::<_, Failed>(call.fetch_one(&pool).await?)
+            call.fetch_one(&pool).await
         };
-        let (is_behind, head, version, found) = self.0.run(work).await?;
+        let (is_behind, head, version, found) = self.0.one(work).await?;
         Ok(match is_behind {
             true => Committed::Behind(document(Some(version), found)),
             false => Committed::At {
@@ -119,9 +117,9 @@ impl SessionState for PostgresState {
                 .bind(tenant.as_slice())
                 .bind(key.as_slice())
                 .bind(now.millis());
-            Ok::<_, Failed>(delete.fetch_optional(&pool).await?)
+            delete.fetch_optional(&pool).await
         };
-        let taken = self.0.run(work).await?;
+        let taken = self.0.one(work).await?;
         Ok(taken.map(|(name, body, until)| LeftPermit {
             name,
             key: *key,
@@ -134,18 +132,18 @@ impl SessionState for PostgresState {
         let work = |pool| async move {
             let sql = "DELETE FROM permit WHERE tenant = $1 AND name = ANY ($2) RETURNING name";
             let delete = sqlx::query_scalar(sql).bind(tenant.as_slice()).bind(names);
-            Ok::<_, Failed>(delete.fetch_all(&pool).await?)
+            delete.fetch_all(&pool).await
         };
-        self.0.run(work).await
+        self.0.one(work).await
     }
 
     async fn usage(&self, tenant: &str, since: Time) -> Result<Vec<(String, u64)>, StateError> {
         let work = |pool| async move {
             let select = sqlx::query_as::<_, (String, i64)>(USAGE);
             let select = select.bind(tenant).bind(hour(since));
-            Ok::<_, Failed>(select.fetch_all(&pool).await?)
+            select.fetch_all(&pool).await
         };
-        let sums = self.0.run(work).await?;
+        let sums = self.0.one(work).await?;
         let sums = sums.into_iter();
         Ok(sums.map(|(thing, sum)| (thing, unsigned(sum))).collect())
     }
@@ -160,9 +158,9 @@ impl SessionState for PostgresState {
                 let sql = &sql;
                 let work = |pool| async move {
                     let delete = sqlx::query(AssertSqlSafe(sql.as_str())).bind(limit);
-                    Ok::<_, Failed>(delete.execute(&pool).await?.rows_affected())
+                    Ok(delete.execute(&pool).await?.rows_affected())
                 };
-                let count = self.0.run(work).await?;
+                let count = self.0.one(work).await?;
                 removed += count;
                 if count == 0 {
                     break;
@@ -175,9 +173,9 @@ impl SessionState for PostgresState {
     async fn ping(&self) -> Result<(), StateError> {
         let work = |pool| async move {
             let select = sqlx::query_scalar::<_, bool>(PING);
-            Ok::<_, Failed>(select.fetch_one(&pool).await?)
+            select.fetch_one(&pool).await
         };
-        match self.0.run(work).await? {
+        match self.0.one(work).await? {
             true => Err(StateError::Unavailable("it only reads".to_owned())),
             false => Ok(()),
         }
@@ -190,8 +188,4 @@ fn document(version: Option<i64>, body: Option<String>) -> Option<Document> {
         version: version?,
         body: body?,
     })
-}
-
-fn each<'a, T, V>(all: &'a [T], value: impl Fn(&'a T) -> V) -> Vec<V> {
-    all.iter().map(value).collect()
 }

@@ -26,23 +26,21 @@ impl SessionState for SqliteState {
         session: Option<&Digest>,
     ) -> Result<Loaded, StateError> {
         let (tenant, session) = (*tenant, session.copied());
-        let work = move |file: &Database| {
-            file.read(|connection| {
-                let mut loaded = records(connection, &tenant, seen)?;
-                if let Some(session) = session {
-                    loaded.session = document(connection, &tenant, &session)?;
-                }
-                Ok(loaded)
-            })
+        let work = move |connection: &Connection| {
+            let mut loaded = records(connection, &tenant, seen)?;
+            if let Some(session) = session {
+                loaded.session = document(connection, &tenant, &session)?;
+            }
+            Ok(loaded)
         };
-        self.0.in_background(work).await
+        self.0.read_later(work).await
     }
 
     async fn commit(&self, tenant: &Digest, commit: Commit) -> Result<Committed, StateError> {
         commit.check()?;
         let tenant = *tenant;
-        let work = move |file: &Database| file.write(|to| write(to, &tenant, &commit));
-        self.0.in_background(work).await
+        let work = move |to: &Connection| write(to, &tenant, &commit);
+        self.0.write_later(work).await
     }
 
     async fn redeem(
@@ -54,54 +52,48 @@ impl SessionState for SqliteState {
         let (tenant, key) = (*tenant, *key);
         let sql = "DELETE FROM permit WHERE number = (SELECT number FROM permit WHERE tenant = ?1 AND key = ?2 AND until > ?3
             ORDER BY number LIMIT 1) RETURNING name, body, until";
-        let work = move |file: &Database| {
-            file.write(|connection| {
-                let mut delete = connection.prepare_cached(sql)?;
-                let row = delete.query_row(params![tenant, key, now.millis()], |row| {
-                    Ok(LeftPermit {
-                        name: row.get(0)?,
-                        key,
-                        body: row.get(1)?,
-                        until: Time::from_millis(row.get(2)?),
-                    })
-                });
-                Ok::<_, Failed>(row.optional()?)
-            })
+        let work = move |connection: &Connection| {
+            let mut delete = connection.prepare_cached(sql)?;
+            let row = delete.query_row(params![tenant, key, now.millis()], |row| {
+                Ok(LeftPermit {
+                    name: row.get(0)?,
+                    key,
+                    body: row.get(1)?,
+                    until: Time::from_millis(row.get(2)?),
+                })
+            });
+            Ok(row.optional()?)
         };
-        self.0.in_background(work).await
+        self.0.write_later(work).await
     }
 
     async fn withdraw(&self, tenant: &Digest, names: &[String]) -> Result<Vec<String>, StateError> {
-        let (tenant, names) = (*tenant, names.to_owned());
-        let work = move |file: &Database| {
-            file.write(|connection| {
-                let sql = "DELETE FROM permit WHERE tenant = ?1 AND name = ?2";
-                let mut delete = connection.prepare_cached(sql)?;
-                let mut removed = Vec::new();
-                for name in &names {
-                    if delete.execute(params![tenant, name])? > 0 {
-                        removed.push(name.clone());
-                    }
+        let (tenant, mut names) = (*tenant, names.to_owned());
+        let work = move |connection: &Connection| {
+            let sql = "DELETE FROM permit WHERE tenant = ?1 AND name = ?2";
+            let mut delete = connection.prepare_cached(sql)?;
+            let mut removed = Vec::new();
+            for name in names.drain(..) {
+                if delete.execute(params![tenant, name])? > 0 {
+                    removed.push(name);
                 }
-                Ok::<_, Failed>(removed)
-            })
+            }
+            Ok(removed)
         };
-        self.0.in_background(work).await
+        self.0.write_later(work).await
     }
 
     async fn usage(&self, tenant: &str, since: Time) -> Result<Vec<(String, u64)>, StateError> {
         let tenant = tenant.to_owned();
         let sql = "SELECT thing, sum(count) FROM usage WHERE tenant = ?1 AND hour >= ?2 GROUP BY thing ORDER BY thing";
-        let work = move |file: &Database| {
-            file.read(|connection| {
-                let mut select = connection.prepare_cached(sql)?;
-                let sums = select.query_map(params![tenant, hour(since)], |row| {
-                    Ok((row.get(0)?, unsigned(row.get(1)?)))
-                })?;
-                Ok::<_, Failed>(sums.collect::<Result<_, _>>()?)
-            })
+        let work = move |connection: &Connection| {
+            let mut select = connection.prepare_cached(sql)?;
+            let sums = select.query_map(params![tenant, hour(since)], |row| {
+                Ok((row.get(0)?, unsigned(row.get(1)?)))
+            })?;
+            Ok(sums.collect::<Result<_, _>>()?)
         };
-        self.0.in_background(work).await
+        self.0.read_later(work).await
     }
 
     async fn prune(&self, before: Time) -> Result<u64, StateError> {
@@ -131,10 +123,8 @@ impl SessionState for SqliteState {
     async fn ping(&self) -> Result<(), StateError> {
         // The write lock, and a page that is read.
         let sql = "SELECT count(*) FROM tenant LIMIT 1";
-        let work = move |file: &Database| {
-            file.write(|to| Ok::<_, Failed>(to.query_row(sql, [], |_| Ok(()))?))
-        };
-        self.0.in_background(work).await
+        let work = move |to: &Connection| Ok(to.query_row(sql, [], |_| Ok(()))?);
+        self.0.write_later(work).await
     }
 }
 

@@ -500,6 +500,7 @@ fn a_limited_token_sees_the_questions_of_its_apps_and_effects() {
         expires: None,
         last_used: None,
     };
+    let id = QuestionId::random().unwrap();
     for (apps, effects, app, sees) in [
         (&[][..], &[][..], "mail", true),
         (&["mail"], &[], "mail", true),
@@ -515,7 +516,7 @@ fn a_limited_token_sees_the_questions_of_its_apps_and_effects() {
         (&[], &[], "", true),
     ] {
         assert_eq!(
-            kept(apps, effects).may_see(&question(app)),
+            kept(apps, effects).may_see(&question(app).head(id)),
             sees,
             "{apps:?} {effects:?} {app}"
         );
@@ -523,8 +524,8 @@ fn a_limited_token_sees_the_questions_of_its_apps_and_effects() {
     // Calls of other effects, which `each` allows.
     let mut each = question("mail");
     each.choices.push("each".to_owned());
-    assert!(!kept(&[], &["irreversible"]).may_see(&each));
-    assert!(kept(&["mail"], &["read", "write", "irreversible"]).may_see(&each));
+    assert!(!kept(&[], &["irreversible"]).may_see(&each.head(id)));
+    assert!(kept(&["mail"], &["read", "write", "irreversible"]).may_see(&each.head(id)));
 }
 
 fn keyed(number: u8) -> NewQuestion {
@@ -671,10 +672,10 @@ async fn an_agents_token_neither_sees_nor_answers(place: Place) {
         };
         let id = ask(&desk, &new, at(0)).await.unwrap();
         for (token, seen) in [&agent, &approver, &admin].into_iter().zip(seen) {
-            let own = desk.waiting_for(at(1), |head| token.may_see_head(head));
+            let own = desk.waiting_for(at(1), |head| token.may_see(head));
             let sees = own.await.unwrap().all.iter().any(|kept| kept.id == id);
             assert_eq!(
-                (sees, token.may_see(&new)),
+                (sees, token.may_see(&new.head(id))),
                 (seen, seen),
                 "{} {tenant:?}",
                 token.name

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use config::{Config, DEFAULT_TENANT, LogForm};
+use config::{Config, DEFAULT_TENANT};
 use sd_notify::NotifyState;
 use server::audit::{Audit, AuditKeys, AuditSetup, Note};
 use server::desk::page::{Page, PageRoutes, PageSetup};
@@ -40,19 +40,13 @@ Example:
 
 The configuration says where it listens and keeps its state ([service], [state], [telemetry], [tenant.NAME]); see
 docs/operations.md. Agents need a token: `sluice token new NAME --role agent`. SIGHUP and changes of the files reload the rules;
-SIGTERM lets running requests end first.")]
+SIGTERM lets running requests end first. SLUICE_LOG says what is logged.")]
 pub(crate) struct Serve {
     #[command(flatten)]
     place: Place,
     /// Listen at this address [default: listen of [service], which is 127.0.0.1:8080].
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// Forward the proxy's requests to this configured provider [default: upstream of [service], or the first one with an API].
-    #[arg(long, value_name = "NAME")]
-    upstream: Option<String>,
-    /// The form of the log on standard error [default: logs of [telemetry], which is text]. SLUICE_LOG says what is logged.
-    #[arg(long, value_name = "FORM", value_parser = log_form)]
-    log: Option<LogForm>,
     /// Check whether the configuration can be served, and serve nothing. The exit code is 1 if it cannot.
     #[arg(long)]
     check: bool,
@@ -61,23 +55,12 @@ pub(crate) struct Serve {
     json: bool,
 }
 
-fn log_form(word: &str) -> Result<LogForm, &'static str> {
-    match word {
-        "text" => Ok(LogForm::Text),
-        "json" => Ok(LogForm::Json),
-        _ => Err("write text or json"),
-    }
-}
-
 impl Serve {
     /// The configuration. A reload reads it again, and asks no question about trust.
     fn config(&self, attended: bool) -> Result<Config> {
         let mut config = self.place.file.open(!attended)?;
         if let Some(listen) = self.listen {
             config.service.listen = listen;
-        }
-        if let Some(upstream) = &self.upstream {
-            config.service.upstream = Some(upstream.clone());
         }
         Ok(config)
     }
@@ -92,7 +75,7 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
         fronts::check(&config, &args.place.layers())?;
         return shown::checked(&config, as_json);
     }
-    logs::start(args.log.unwrap_or(config.telemetry.logs))?;
+    logs::start(config.telemetry.logs)?;
     // Registered before anything is served, so that none is lost.
     let mut signals = Signals::new()?;
     let mut hangups = signal(SignalKind::hangup())?;
@@ -258,7 +241,7 @@ async fn page(
     };
     if config.service.desk_listen.is_some() {
         let page = Page::bind(setup).await?;
-        let (url, logins) = (page.url(), page.logins());
+        let (url, logins) = (page.routes.url(), page.routes.logins());
         tokio::spawn(page.serve(std::future::pending()));
         return Ok((None, Box::new(move || Ok(logins()?)), url));
     }

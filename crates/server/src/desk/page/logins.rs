@@ -72,7 +72,7 @@ impl Login {
     /// Whether it may see, and therefore count, this question.
     pub(crate) fn may_see(&self, question: &QuestionHead) -> bool {
         let limits = self.token.as_ref();
-        limits.is_none_or(|token| token.may_see_head(question))
+        limits.is_none_or(|token| token.may_see(question))
     }
 
     /// The hidden field that each form has which changes something.

@@ -88,7 +88,8 @@ pub enum PageError {
 /// The page, listening.
 pub struct Page {
     listener: TcpListener,
-    routes: PageRoutes,
+    /// What it serves.
+    pub routes: PageRoutes,
 }
 
 /// The page, for an address of its own or among the fronts of a service.
@@ -111,16 +112,6 @@ impl Page {
         let (listener, address) = bound.map_err(|error| PageError::Io(address, error))?;
         let routes = PageRoutes::new(PageSetup { address, ..setup })?;
         Ok(Self { listener, routes })
-    }
-
-    /// Where a browser on this machine finds the page.
-    pub fn url(&self) -> String {
-        self.routes.url()
-    }
-
-    /// As [`PageRoutes::logins`].
-    pub fn logins(&self) -> impl Fn() -> Result<String, PageError> + Send + Sync + use<> {
-        self.routes.logins()
     }
 
     /// Serves until `shutdown` is ready and the requests under way are answered.
