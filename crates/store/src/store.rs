@@ -105,8 +105,9 @@ impl Store {
         let mut to = Writer::new(to)?;
         match &self.0 {
             Backend::Sqlite(files) => {
-                let files = files.clone();
-                in_background(move || files.export(&mut to).and_then(|()| Ok(to.end()?))).await
+                let own = files.clone();
+                let work = move |_: &Database| own.export(&mut to).and_then(|()| Ok(to.end()?));
+                files.state.in_background(work).await
             }
             Backend::Postgres(postgres) => {
                 archive::export_postgres(postgres, &mut to).await?;
@@ -123,8 +124,9 @@ impl Store {
         let mut from = Reader::new(from)?;
         match &self.0 {
             Backend::Sqlite(files) => {
-                let files = files.clone();
-                in_background(move || files.import(&mut from)).await
+                let own = files.clone();
+                let work = move |_: &Database| own.import(&mut from);
+                files.state.in_background(work).await
             }
             Backend::Postgres(postgres) => archive::import_postgres(postgres, &mut from).await,
         }
@@ -137,8 +139,8 @@ impl Store {
     pub async fn counts(&self) -> Result<Vec<(&'static str, u64)>, ArchiveError> {
         match &self.0 {
             Backend::Sqlite(files) => {
-                let files = files.clone();
-                in_background(move || files.counts()).await
+                let own = files.clone();
+                files.state.in_background(move |_| own.counts()).await
             }
             Backend::Postgres(postgres) => archive::postgres_counts(postgres).await,
         }
@@ -151,12 +153,4 @@ impl Store {
             Backend::Postgres(postgres) => postgres.place(),
         }
     }
-}
-
-/// Runs `work` on a thread that may wait for the disk.
-async fn in_background<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ArchiveError> + Send + 'static,
-) -> Result<T, ArchiveError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(std::io::Error::other(error).into()))
 }

@@ -75,22 +75,15 @@ pub struct KeptToken {
 
 impl KeptToken {
     pub(super) fn new(new: &NewToken, now: Time) -> Self {
-        let NewToken {
-            name,
-            role,
-            tenant,
-            apps,
-            effects,
-            expires,
-        } = new.clone();
+        let new = new.clone();
         Self {
-            name,
-            role,
-            tenant,
-            apps,
-            effects,
+            name: new.name,
+            role: new.role,
+            tenant: new.tenant,
+            apps: new.apps,
+            effects: new.effects,
             created: now,
-            expires,
+            expires: new.expires,
             last_used: None,
         }
     }
