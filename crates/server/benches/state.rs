@@ -1,5 +1,6 @@
 //! What a store adds to a proxy: milliseconds to a request at 200 requests a second, processor time, and memory.
-//! `cargo bench -p server --bench state [-- REQUESTS_A_SECOND]`. PostgreSQL writes through to the disk, as in production.
+//! `cargo bench -p server --bench state [-- REQUESTS_A_SECOND CONVERSATIONS]`. PostgreSQL writes through to the disk, as in
+//! production.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -26,18 +27,19 @@ use tokio::time::{interval, sleep};
 
 use crate::stage::{Stage, result, setup, user};
 
-/// Requests a second if no number is given, and how long.
+/// Requests a second unless a number is given, and how long.
 const RATE: u32 = 200;
 const SECONDS: u32 = 15;
-/// Conversations that are begun before memory is looked at.
+/// Conversations, unless another number is given, that are begun before memory is looked at.
 const CONVERSATIONS: usize = 10_000;
 
 const MAIL: &str = "Dear reader, the minutes of the board are attached. Please read them until Friday, and tell me \
     what you think of the offer; I would like to answer it before the end of the month.";
 
 fn main() {
-    let rate = std::env::args().skip(1).find_map(|it| it.parse().ok());
-    let rate = rate.unwrap_or(RATE);
+    let mut numbers = std::env::args().filter_map(|it| it.parse::<u32>().ok());
+    let rate = numbers.next().unwrap_or(RATE);
+    let conversations = numbers.next().map_or(CONVERSATIONS, |it| it as usize);
     let upstream = Upstream::forgetful(|body| match newest(body) {
         text if text.starts_with("read") => calls(&[("inbox", "{}")]),
         _ => says("It is about the minutes of the board."),
@@ -53,7 +55,7 @@ fn main() {
     let mut stores = vec!["none", "SQLite", "PostgreSQL"];
     stores.truncate(if server.is_some() { 3 } else { 2 });
     println!(
-        "store       p50 ms  p99 ms  added p50  added p99  CPU ms/request  ratio failed  RSS MB at {CONVERSATIONS} conversations"
+        "store       p50 ms  p99 ms  added p50  added p99  CPU ms/request  ratio failed  RSS MB at {conversations} conversations"
     );
     let mut base = None;
     for name in stores {
@@ -95,7 +97,7 @@ fn main() {
             for task in 0..8 {
                 let stage = Arc::clone(&stage);
                 tasks.push(tokio::spawn(async move {
-                    for number in (measured + task..CONVERSATIONS).step_by(8) {
+                    for number in (measured + task..conversations).step_by(8) {
                         assert!(converse(&stage, number).await.is_some(), "{number}");
                     }
                 }));
