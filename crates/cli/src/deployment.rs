@@ -3,7 +3,7 @@
 use std::env;
 use std::fs;
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use config::{Config, StateSettings};
 use rustix::rand::{GetRandomFlags, getrandom};
 use server::audit::{Audit, AuditKeys, AuditSetup, Note};
 use store::{PoolSettings, Store};
+use tracing::warn;
 
 use crate::hex::hex;
 use crate::os_user;
@@ -54,10 +55,15 @@ pub(crate) async fn store(config: &Config) -> Result<Store> {
 pub(crate) fn secret(config: &Config) -> Result<Vec<u8>> {
     let given = match (&config.service.secret_file, env::var(SECRET)) {
         (Some(file), _) => {
-            let text = fs::read(file);
-            Some(
-                text.with_context(|| format!("the secret_file {} cannot be read", file.display()))?,
-            )
+            let unreadable = || format!("the secret_file {} cannot be read", file.display());
+            let found = file.metadata().with_context(unreadable)?;
+            if !found.is_file() || found.mode() & 0o077 != 0 {
+                bail!(
+                    "the secret_file {0} is open to other users, or no regular file; run `chmod 600 {0}`, or set {SECRET} to the secret",
+                    file.display()
+                );
+            }
+            Some(fs::read(file).with_context(unreadable)?)
         }
         (None, Ok(text)) if !text.is_empty() => Some(text.into_bytes()),
         _ => None,
@@ -77,6 +83,16 @@ pub(crate) fn secret(config: &Config) -> Result<Vec<u8>> {
         );
     }
     Ok(secret)
+}
+
+/// Warns of files of the configuration that other users may write: they could change the policy.
+pub(crate) fn warn_of_writers(config: &Config) {
+    for file in &config.files {
+        if file.metadata().is_ok_and(|it| it.mode() & 0o022 != 0) {
+            let file = file.display();
+            warn!(%file, "other users may write this file of the configuration; run chmod go-w");
+        }
+    }
 }
 
 /// The file of the heads of the audit log.

@@ -94,6 +94,9 @@ impl Drop for Registration {
 }
 
 /// Notes where this service is, and the token for the agents of this machine.
+///
+/// # Errors
+/// Another service is noted, and runs.
 pub(crate) fn register(address: SocketAddr, token: String) -> Result<Registration> {
     let mut at = address;
     if at.ip().is_unspecified() {
@@ -105,7 +108,16 @@ pub(crate) fn register(address: SocketAddr, token: String) -> Result<Registratio
         token,
     };
     let file = file()?;
-    file.change(|it: &mut Running| *it = own)?;
+    let mut other = None;
+    file.change(
+        |it: &mut Running| match it.pid != 0 && it.pid != own.pid && is_sluice(it.pid) {
+            true => other = Some(it.clone()),
+            false => *it = own,
+        },
+    )?;
+    if let Some(Running { url, pid, .. }) = other {
+        bail!("they find that at {url}, which runs as process {pid}");
+    }
     Ok(Registration(file))
 }
 

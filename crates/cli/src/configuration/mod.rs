@@ -9,6 +9,7 @@ mod files;
 mod summary;
 pub(crate) mod trust;
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use config::{Config, Diagnostics, ExampleOutcome, resolved};
 use hub::trace::escape;
+use sha2::{Digest, Sha256};
 
 use self::files::Files;
 use self::trust::{Standing, TrustStore};
@@ -78,6 +80,18 @@ impl From<Refusal> for anyhow::Error {
             Refusal::Untrusted(error) => error,
         }
     }
+}
+
+/// The digest of all files of a configuration. One that cannot be read counts as such, and so does one that is no regular file.
+pub(crate) fn digest(files: &BTreeSet<PathBuf>) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    for file in files {
+        let text = Files::of(file).ok();
+        let text = text.and_then(|text| text.digests().remove(file));
+        digest.update(text.unwrap_or_default());
+        digest.update("\n");
+    }
+    digest.finalize().into()
 }
 
 /// The configuration to act on, or the built-in one if there is no file: the embedded model, no apps.

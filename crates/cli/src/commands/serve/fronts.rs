@@ -20,6 +20,7 @@ use server::proxy::{Behind, ProxyRoutes, ProxySetup};
 use server::service::Fronts;
 use server::telemetry::{Admins, Check, Metrics, PolicyNames, Waiting};
 use server::{Rotation, Sinks, StateSetup, TraceFile, remove_old_traces};
+use sha2::{Digest, Sha256};
 use store::{DeskError, KeptToken, NewToken, Role, SessionState, Time};
 use tokio::time::sleep;
 use tracing::warn;
@@ -28,6 +29,7 @@ use crate::asking::Asking;
 use crate::commands::gateway::{self, Offered};
 use crate::commands::proxy::by_rules;
 use crate::commands::proxy::upstream::{Upstream, UpstreamArgs};
+use crate::hex::hex;
 use crate::{compose, os_user, paths};
 
 /// The name of the gateway among an agent's MCP servers, as `sluice init` writes it.
@@ -161,17 +163,14 @@ impl Own {
         }
     }
 
-    /// A new token for the agents of this user on this machine. The one before is revoked.
+    /// A new token for the agents of this user on this machine. The one before, of a service at the same address with the same
+    /// folder, is revoked.
+    ///
+    /// # Errors
+    /// The store fails, or an operator made a token of this name.
     pub(super) async fn local_token(&self) -> Result<String> {
-        let host = rustix::system::uname();
-        let host: String = host
-            .nodename()
-            .to_string_lossy()
-            .chars()
-            .filter(char::is_ascii_alphanumeric)
-            .collect();
-        let name = format!("{LOCAL}{}", host.get(..40).unwrap_or(&host));
-        self.desk.revoke(&name).await?;
+        let name = self.local_name()?;
+        self.revoke_local_token().await?;
         let token = NewToken {
             name,
             role: Role::Agent,
@@ -183,6 +182,33 @@ impl Own {
         let note = Note::new("token", "new").with("name", token.name.as_str());
         self.audit.note(note.with("role", token.role.name()));
         Ok(self.desk.new_token(&token, now()).await?)
+    }
+
+    /// Revokes the token of [`Own::local_token`]. One of another role or with a tenant is an operator's, and stays.
+    pub(super) async fn revoke_local_token(&self) -> Result<()> {
+        let name = self.local_name()?;
+        let tokens = self.desk.tokens().await?;
+        let is_own = tokens.iter().any(|token| {
+            token.name == name
+                && token.role == Role::Agent
+                && token.tenant.is_none()
+                && token.expires.is_none()
+        });
+        if is_own {
+            self.desk.revoke(&name).await?;
+        }
+        Ok(())
+    }
+
+    /// `local-HOST-DIGEST`. Services that share a database or a folder have names of their own.
+    fn local_name(&self) -> Result<String> {
+        let host = rustix::system::uname();
+        let host = host.nodename().to_string_lossy();
+        let host = host.chars().filter(char::is_ascii_alphanumeric);
+        let host: String = host.take(32).collect();
+        let place = format!("{}\n{}", paths::state()?.display(), self.address);
+        let digest: String = hex(&Sha256::digest(place)).chars().take(8).collect();
+        Ok(format!("{LOCAL}{host}-{digest}"))
     }
 
     /// The proxy and the name of its upstream, if the configuration has one.

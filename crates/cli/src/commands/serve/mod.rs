@@ -211,6 +211,9 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
     }
     keeping.abort();
     own.limits.save_all().await;
+    if let Err(reason) = own.revoke_local_token().await {
+        warn!(%reason, "the token of this user's commands is not revoked");
+    }
     if let Some(spans) = spans {
         // The collector has some seconds for the last of them.
         let _ = tokio::task::spawn_blocking(move || spans.flush()).await;

@@ -2,6 +2,9 @@
 //! acknowledged is lost.
 
 use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, RwLock};
 use std::thread;
@@ -33,6 +36,14 @@ impl Random {
             .wrapping_add(1);
         (self.0 >> 33) % most
     }
+}
+
+/// The secret of the deployment, which only its user may read.
+fn write_secret(home: &Home, secret: &str) {
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create_new(true).mode(0o600);
+    let mut file = options.open(home.path("config/sluice/secret")).unwrap();
+    file.write_all(secret.as_bytes()).unwrap();
 }
 
 fn pay(conversation: &str, host: &str, token: &str) -> Option<(u16, Value)> {
@@ -68,7 +79,7 @@ fn killed_services_release_no_call_twice_and_lose_nothing() {
     );
     let homes = [(); 2].map(|()| Home::with(&config(&upstream, &more)));
     for home in &homes {
-        std::fs::write(home.path("config/sluice/secret"), secret).unwrap();
+        write_secret(home, secret);
     }
     let start = |index: usize| Service::start(&homes[index], &[]);
     let mut services = [start(0), start(1)].map(Some);
@@ -178,7 +189,7 @@ fn without_its_database_a_service_permits_nothing() {
         postgres.database()
     );
     let home = Home::with(&config(&upstream, &more));
-    std::fs::write(home.path("config/sluice/secret"), "s".repeat(40)).unwrap();
+    write_secret(&home, &"s".repeat(40));
     let service = Service::start(&home, &[]);
     let ready = || service.get("/readyz", &[]).unwrap();
     assert_eq!(ready().status, 200);
