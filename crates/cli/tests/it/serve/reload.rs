@@ -82,7 +82,8 @@ fn a_file_that_lost_rules_waits_for_sighup() {
     wait_for(&service, "it lacks [tenant.team]", 2);
     service.signal("-HUP");
     wait_for(&service, RELOADED, 3);
-    assert_eq!(status(), 403);
+    // Without tenants there is no budget.
+    assert_eq!(status(), 200);
     service.signal("-TERM");
     assert_eq!(service.end(), Some(0), "{}", service.err());
 }
