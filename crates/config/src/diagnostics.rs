@@ -313,7 +313,11 @@ impl Sink {
         let width = marked.map_or(1, |marked| marked.chars().count());
         self.list.borrow_mut().push(Diagnostic {
             column: column + 1,
-            excerpt: line.chars().take(MAX_EXCERPT_CHARS).map(shown).collect(),
+            excerpt: masked(line)
+                .chars()
+                .take(MAX_EXCERPT_CHARS)
+                .map(shown)
+                .collect(),
             width: width.clamp(1, length).min(MAX_EXCERPT_CHARS),
             ..without_excerpt(severity, &file.path, file.line(start), &message, &help)
         });
@@ -376,11 +380,37 @@ fn without_excerpt(
 /// Text of a stranger's manifest as a terminal may show it: without control characters, one column for each character, and
 /// of limited length.
 fn printable(text: &str) -> String {
+    let text = masked(text);
     let mut printable: String = text.chars().take(MAX_TEXT_CHARS).map(shown).collect();
     if text.chars().nth(MAX_TEXT_CHARS).is_some() {
         printable.push('…');
     }
     printable
+}
+
+/// A text in which each character of the password of an address (`://USER:PASSWORD@`) is a star: what is shown is logged.
+fn masked(text: &str) -> String {
+    let (mut masked, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once("://") {
+        masked.push_str(before);
+        masked.push_str("://");
+        // Up to the end of its string. A password may have any other character.
+        let quote = before.chars().rfind(|c| matches!(c, '"' | '\''));
+        let end = quote.and_then(|quote| after.find(quote));
+        let (address, next) = after.split_at(end.unwrap_or(after.len()));
+        let parts = address.split_once(':');
+        let parts = parts.and_then(|(user, rest)| Some((user, rest.rsplit_once('@')?)));
+        match parts {
+            Some((user, (password, host))) => {
+                let stars = "*".repeat(password.chars().count());
+                masked.extend([user, ":", &stars, "@", host]);
+            }
+            None => masked.push_str(address),
+        }
+        rest = next;
+    }
+    masked.push_str(rest);
+    masked
 }
 
 fn shown(c: char) -> char {

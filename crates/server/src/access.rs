@@ -128,7 +128,10 @@ impl Access {
             None => {
                 let begun = Instant::now();
                 let found = self.0.agents.admit(secret).await;
-                let found = found.map_err(ApiError::unavailable)?;
+                let found = found.map_err(|reason| {
+                    tracing::error!(target: "sluice::state", reason, "tokens cannot be checked");
+                    ApiError::unavailable("tokens cannot be checked now; try again")
+                })?;
                 let mut known = lock();
                 if known.len() >= MOST {
                     known.clear();

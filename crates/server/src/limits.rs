@@ -11,11 +11,12 @@ use axum::http::StatusCode;
 use hub::CallBudget;
 use ifc::Call;
 use sha2::{Digest, Sha256};
-use store::{Commit, SessionState, Time};
+use store::{Commit, SessionState, StateError, Time};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::sleep;
 
 use crate::api::error::ApiError;
+use crate::state::refused;
 
 const HOUR_MS: i64 = 3_600_000;
 /// How old the sums of the store may be.
@@ -144,7 +145,7 @@ impl Limits {
         let tenant = self.name(tenant);
         let is_old = |used: &mut Used| used.read.is_none_or(|at| at.elapsed() > FRESH);
         if self.is_limited(tenant) && self.with(tenant, is_old) {
-            self.save(tenant).await.map_err(ApiError::unavailable)?;
+            self.save(tenant).await.map_err(refused)?;
         }
         Ok(())
     }
@@ -172,7 +173,7 @@ impl Limits {
         })
     }
 
-    async fn save(&self, tenant: &str) -> Result<(), String> {
+    async fn save(&self, tenant: &str) -> Result<(), StateError> {
         let _one = self.0.saving.lock().await;
         let unsaved = self.with(tenant, |used| {
             let unsaved = std::mem::take(&mut used.unsaved);
@@ -207,10 +208,10 @@ impl Limits {
                     used.saving.clear();
                     add_all(&mut used.unsaved, &unsaved);
                 });
-                return Err(error.to_string());
+                return Err(error);
             }
         };
-        let stored = read.map_err(|error| error.to_string())?;
+        let stored = read?;
         self.with(tenant, |used| {
             used.stored = stored.into_iter().collect();
             used.saving.clear();

@@ -94,3 +94,18 @@ tools = { send = 1 }
     14: 'send' is not the name of a tool
     ");
 }
+
+#[test]
+fn a_diagnostic_shows_no_password_of_an_address() {
+    for text in [
+        "[state]\nurl = \"mysql://sluice:pa5@5w'ord@db/x\"\n",
+        "[state]\nurls = 'postgres://sluice:pa5@5w\"ord@db/x'\n",
+        "[state]\nurl = \"postgres://sluice:pa5@5word@db/x\n",
+        "[[provider]]\nname = \"a\"\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"ftp://sluice:pa5@5word@db/x\"\n",
+    ] {
+        let shown = load(text).unwrap_err();
+        let shown = format!("{shown}{shown:?}");
+        assert!(!shown.contains("pa5") && !shown.contains("5w"), "{shown}");
+        assert!(shown.contains("sluice:*"), "{shown}");
+    }
+}

@@ -33,7 +33,9 @@ impl EventSink for Audit {
     }
 
     async fn written(&self) -> Result<(), String> {
-        Self::written(self).await
+        // The reason may name a path of this machine. It is in the log.
+        let written = Self::written(self).await;
+        written.map_err(|_| "the audit log cannot be written; the log says why".to_owned())
     }
 }
 

@@ -236,11 +236,12 @@ pub(crate) fn now() -> Time {
     SystemTime::now().into()
 }
 
-/// What a client is told whose request needs the store.
-fn refused(error: StateError) -> ApiError {
-    ApiError::unavailable(format!(
-        "the state of this service cannot be used, so nothing is permitted: {error}; try again"
-    ))
+/// What a client is told whose request needs the store. The reason may name a path of this machine, so it is in the log.
+pub(crate) fn refused(error: StateError) -> ApiError {
+    tracing::error!(target: "sluice::state", %error, "the state cannot be used");
+    ApiError::unavailable(
+        "the state of this service cannot be used, so nothing is permitted; try again",
+    )
 }
 
 /// What a client is told of a record or document that cannot be read.

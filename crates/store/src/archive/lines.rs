@@ -13,6 +13,9 @@ const HEADER: &str = r#"{"sluice_state":1}"#;
 /// Longest line: the longest text of the store, of which JSON makes six times as much at worst.
 const MOST_LINE: u64 = 256 << 20;
 
+/// Largest number of what is counted. A service would count beyond its end otherwise.
+const MOST_COUNTED: i64 = 1 << 53;
+
 /// Writes rows as lines.
 pub(crate) struct Writer {
     to: Box<dyn Write + Send>,
@@ -102,6 +105,11 @@ impl Reader {
         }
     }
 
+    /// The row that was read last breaks a rule of the tables.
+    pub(super) fn refuse(&self) -> ArchiveError {
+        ArchiveError::Line(self.lines, "it contradicts another row, or its table")
+    }
+
     fn line(&mut self) -> Result<Option<String>, ArchiveError> {
         let mut line = String::new();
         let mut limited = (&mut self.from).take(MOST_LINE);
@@ -124,11 +132,23 @@ impl Reader {
 impl Table {
     fn fits(&self, values: &[Value]) -> bool {
         values.len() == self.columns().count()
-            && (values.iter().zip(self.columns())).all(|(value, (_, kind))| match (value, kind) {
-                (Value::Null, _) => true,
-                (value, Kind::Text) => value.is_string(),
-                (value, Kind::Bytes) => bytes(value).is_some(),
-                (value, Kind::Number | Kind::Counter) => value.is_i64(),
+            && (values.iter().zip(self.columns())).all(|(value, (name, kind))| {
+                match (value, kind) {
+                    (Value::Null, _) => true,
+                    (value, Kind::Text) => value.as_str().is_some_and(|text| match name {
+                        // JSON, which escapes them.
+                        "body" | "question" | "token" | "head" | "entry" => !text.contains('\0'),
+                        _ => !text.contains(char::is_control),
+                    }),
+                    (value, Kind::Bytes) => bytes(value).is_some(),
+                    (value, Kind::Number | Kind::Counter) => {
+                        let most = match name {
+                            "head" | "version" | "number" | "hour" | "count" => MOST_COUNTED,
+                            _ => i64::MAX,
+                        };
+                        value.as_i64().is_some_and(|it| (0..=most).contains(&it))
+                    }
+                }
             })
     }
 }

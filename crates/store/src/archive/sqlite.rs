@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rusqlite::types::{self, ValueRef};
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, ErrorCode, Row};
 use serde_json::Value;
 
 use super::lines::{bytes, hex};
@@ -78,7 +78,12 @@ impl Files {
                 let values = values.iter().zip(table.columns());
                 let values = values.map(|(value, (_, kind))| parameter(value, kind));
                 let mut insert = open.of(table).prepare_cached(&sql)?;
-                insert.execute(rusqlite::params_from_iter(values))?;
+                let inserted = insert.execute(rusqlite::params_from_iter(values));
+                inserted.map_err(|error| match error.sqlite_error_code() {
+                    // By itself it would name the file that was opened last.
+                    Some(ErrorCode::ConstraintViolation) => from.refuse().into(),
+                    _ => Failed::from(error),
+                })?;
                 rows += 1;
             }
             Ok(rows)

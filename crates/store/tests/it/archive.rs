@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{Cursor, Write};
 use std::sync::{Arc, Mutex};
 
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use store::{
     ArchiveError, AuditBatch, AuditEntry, ChainId, Commit, LeftPermit, NewQuestion, NewToken, Role,
@@ -250,12 +251,25 @@ async fn a_cut_or_changed_export_is_refused_whole() {
     // A row of the right form that breaks the tables, with the digest that it should have.
     let mut twice = lines[..last].to_vec();
     twice.push(lines[1]);
-    let twice = twice.concat();
-    let hex: String = Sha256::digest(&twice)
-        .iter()
-        .map(|it| format!("{it:02x}"))
-        .collect();
-    damaged.push(format!("{twice}{{\"rows\":{last},\"sha256\":\"{hex}\"}}\n"));
+    let sealed = |text: String, rows: usize| {
+        let hex: String = Sha256::digest(&text)
+            .iter()
+            .map(|it| format!("{it:02x}"))
+            .collect();
+        format!("{text}{{\"rows\":{rows},\"sha256\":\"{hex}\"}}\n")
+    };
+    damaged.push(sealed(twice.concat(), last));
+    // Values that no store has.
+    let tenant: Value = serde_json::from_str(lines[1].trim()).unwrap();
+    for head in [json!(i64::MAX), json!(-1)] {
+        let mut row = tenant.clone();
+        row[2] = head;
+        let text = format!("{}{row}\n{}", lines[0], lines[2..last].concat());
+        damaged.push(sealed(text, last - 1));
+    }
+    let usage = r#"["usage","a\u001b[2J","calls",1,1]"#;
+    let text = format!("{}{usage}\n", lines[..last].concat());
+    damaged.push(sealed(text, last));
     let server = Postgres::fast();
     let mut targets = vec![Place::sqlite()];
     targets.extend(server.iter().map(Place::postgres));

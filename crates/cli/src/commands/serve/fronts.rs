@@ -396,6 +396,22 @@ impl Check for Answers {
         let store = Arc::clone(&self.0);
         // It goes on where the one who asks waits no longer, so that it is counted.
         let ping = tokio::spawn(async move { store.ping().await.map_err(|it| it.to_string()) });
-        ping.await.map_err(|error| error.to_string())?
+        let answers = ping.await.map_err(|error| error.to_string());
+        // The reason is in the log: anyone may ask, and it may name a path.
+        answers.flatten().map_err(|reason| {
+            warn!(reason, "the state cannot be used");
+            "it cannot be used".to_owned()
+        })
+    }
+}
+
+/// Whether the audit log can be written, for `/readyz`. What it could not write before is tried again.
+pub(super) struct Writes(pub(super) Arc<Audit>);
+
+#[async_trait]
+impl Check for Writes {
+    async fn check(&self) -> Result<(), String> {
+        let written = self.0.written().await;
+        written.map_err(|_| "it cannot be written".to_owned())
     }
 }

@@ -105,11 +105,7 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
     let limits = Limits::new(DEFAULT_TENANT, Some(Arc::clone(&state)));
     let telemetry = &config.telemetry;
     let logs = Logs::new(Arc::clone(&names), telemetry.content);
-    let mut sinks: Vec<Arc<dyn EventSink>> = vec![
-        audit.clone(),
-        metrics.clone(),
-        Arc::new(logs),
-    ];
+    let mut sinks: Vec<Arc<dyn EventSink>> = vec![audit.clone(), metrics.clone(), Arc::new(logs)];
     let spans = telemetry.otlp.as_ref().map(|otlp| {
         let (names, metrics) = (Arc::clone(&names), Arc::clone(&metrics));
         let spans = Spans::new(otlp, names, metrics, telemetry.content);
@@ -148,6 +144,7 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
                 "state",
                 Arc::new(fronts::Answers(Arc::clone(&own.state.store))),
             ),
+            ("audit log", Arc::new(fronts::Writes(Arc::clone(&audit)))),
         ],
         admins: Some(Arc::new(Agents(desk, Arc::clone(&metrics)))),
     };
