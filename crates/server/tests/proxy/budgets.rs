@@ -21,7 +21,7 @@ struct Ended(AtomicUsize);
 impl EventSink for Ended {
     fn event(&self, _: &At<'_>, _: &Event) {}
 
-    fn ended(&self, _: &At<'_>, _: Result<(), &str>) {
+    fn ended(&self, _: &At<'_>, _: Result<(), &str>, _: Duration) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
