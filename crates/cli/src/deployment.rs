@@ -6,12 +6,14 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
 use config::{Config, StateSettings};
 use rustix::rand::{GetRandomFlags, getrandom};
 use server::audit::{Audit, AuditKeys, AuditSetup, Note};
-use store::{PoolSettings, Store};
+use sha2::{Digest, Sha256};
+use store::{Commit, Committed, PoolSettings, SessionState, SessionWrite, StateError, Store};
 use tracing::warn;
 
 use crate::hex::hex;
@@ -22,6 +24,8 @@ use crate::paths;
 const SECRET: &str = "SLUICE_SECRET";
 /// Bytes of a secret at least, so that it cannot be guessed.
 const SHORTEST: usize = 32;
+/// How often a write is tried beside those of other replicas that start.
+const CLAIMS: usize = 16;
 
 /// The address of the database, if the state is not in SQLite. It may have a password.
 pub(crate) fn database(state: &StateSettings) -> Result<Option<String>> {
@@ -50,32 +54,107 @@ pub(crate) async fn store(config: &Config) -> Result<Store> {
     }
 }
 
-/// The secret of the deployment: that of `[service] secret_file` or of the variable, or else one of this machine, which is
-/// made once.
+/// Whether the database answers, if the state is in one. Nothing is made or changed there.
+///
+/// # Errors
+/// It is not named in a way that could ever work.
+pub(crate) async fn reach(config: &Config) -> Result<Result<(), StateError>> {
+    let Some(url) = database(&config.state)? else {
+        return Ok(Ok(()));
+    };
+    match Store::reach(&url, &PoolSettings::default()).await {
+        Err(error @ StateError::Url(_)) => Err(error.into()),
+        reached => Ok(reached),
+    }
+}
+
+/// Renews in the store what names the secret of its deployment. It is kept as long as a conversation, so services do it each
+/// hour. `replaces` takes this secret in the place of another.
+///
+/// # Errors
+/// The store is that of another secret, or does not answer.
+pub(crate) async fn claim(
+    store: &dyn SessionState,
+    secret: &[u8; 32],
+    replaces: bool,
+) -> Result<()> {
+    let digest = |text: &str, key: &[u8]| {
+        Sha256::new()
+            .chain_update(text)
+            .chain_update(key)
+            .finalize()
+    };
+    let tenant = digest("sluice deployment", b"").into();
+    let (key, body) = (tenant, digest("sluice secret", secret));
+    let body = format!("\"{}\"", hex(&body));
+    // Another replica may write between.
+    for _ in 0..CLAIMS {
+        let there = store.load(&tenant, 0, Some(&key)).await?.session;
+        if there.as_ref().is_some_and(|it| it.body != body) && !replaces {
+            bail!(
+                "the store is that of a deployment with another secret, by which its conversations are found; use the \
+                 secret_file or {SECRET} of the other services\n`sluice serve --new-secret` takes this one, and finds none of \
+                 the conversations before"
+            );
+        }
+        let write = SessionWrite {
+            key,
+            base: there.map_or(0, |it| it.version),
+            body: body.clone(),
+        };
+        let commit = Commit {
+            session: Some(write),
+            ..Commit::new(SystemTime::now().into())
+        };
+        if let Committed::At { .. } = store.commit(&tenant, commit).await? {
+            return Ok(());
+        }
+    }
+    bail!("too many services write to the store at once")
+}
+
+/// The secret of the deployment: the one that is given, or else one of this machine, which is made once.
 pub(crate) fn secret(config: &Config) -> Result<Vec<u8>> {
+    match given(config)? {
+        Some(secret) => Ok(secret),
+        None => long_enough(&own_secret()?),
+    }
+}
+
+/// The secret of `[service] secret_file` or of the variable. `None`: that of this machine counts.
+pub(crate) fn given(config: &Config) -> Result<Option<Vec<u8>>> {
     let given = match (&config.service.secret_file, env::var(SECRET)) {
         (Some(file), _) => {
-            let unreadable = || format!("the secret_file {} cannot be read", file.display());
-            let found = file.metadata().with_context(unreadable)?;
+            let unreadable = |error: std::io::Error| {
+                let file = file.display();
+                let remedy = match error.kind() {
+                    ErrorKind::NotFound => {
+                        format!("; make it:\n(umask 077; openssl rand -hex 32 > {file})")
+                    }
+                    _ => String::new(),
+                };
+                anyhow!("the secret_file {file} cannot be read: {error}{remedy}")
+            };
+            let found = file.metadata().map_err(unreadable)?;
             if !found.is_file() || found.mode() & 0o077 != 0 {
                 bail!(
                     "the secret_file {0} is open to other users, or no regular file; run `chmod 600 {0}`, or set {SECRET} to the secret",
                     file.display()
                 );
             }
-            Some(fs::read(file).with_context(unreadable)?)
+            Some(fs::read(file).map_err(unreadable)?)
         }
         (None, Ok(text)) if !text.is_empty() => Some(text.into_bytes()),
-        _ => None,
-    };
-    let secret = match given {
-        Some(secret) => secret,
-        None if database(&config.state)?.is_some() => bail!(
+        _ if database(&config.state)?.is_some() => bail!(
             "all replicas of a database need the same secret; write it to a file for [service] secret_file, or set {SECRET}:\n\
              openssl rand -hex 32 > secret"
         ),
-        None => own_secret()?,
+        _ => None,
     };
+    given.map(|secret| long_enough(&secret)).transpose()
+}
+
+fn long_enough(secret: &[u8]) -> Result<Vec<u8>> {
     let secret = secret.trim_ascii().to_vec();
     if secret.len() < SHORTEST {
         bail!(

@@ -6,6 +6,8 @@ use anyhow::{Context, Result, anyhow};
 use config::LogForm;
 use tracing_subscriber::EnvFilter;
 
+use crate::terminal;
+
 /// The variable that says what is logged, such as `debug` or `warn,server=info`.
 const FILTER: &str = "SLUICE_LOG";
 
@@ -24,5 +26,9 @@ pub(crate) fn start(form: LogForm) -> Result<()> {
         LogForm::Text => lines.with_target(false).try_init(),
         LogForm::Json => lines.json().flatten_event(true).try_init(),
     };
-    begun.map_err(|error| anyhow!("the log does not start: {error}"))
+    begun.map_err(|error| anyhow!("the log does not start: {error}"))?;
+    if form == LogForm::Json {
+        terminal::say_to_log();
+    }
+    Ok(())
 }

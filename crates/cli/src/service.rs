@@ -1,10 +1,13 @@
 //! A running service that commands of this user can use in the place of fronts of their own.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use config::ServiceSettings;
+use reqwest::redirect::Policy;
+use reqwest::{Client, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use crate::paths;
@@ -13,20 +16,59 @@ use crate::private_file::PrivateFile;
 /// The variables with the address of a service, and with the token of the agent.
 const SERVICE: &str = "SLUICE_SERVICE";
 const TOKEN: &str = "SLUICE_TOKEN";
+/// How long a service may take to say whether it is ready.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A service, and the token by which it admits this user's agents.
 pub(crate) struct Known {
     /// `http://HOST:PORT`.
     pub(crate) url: String,
     pub(crate) token: String,
+    /// The file of its configuration, if it is on this machine.
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl Known {
+    /// Whether it has a proxy, beside the gateway.
+    ///
+    /// # Errors
+    /// It does not answer, is not ready, or does not admit the token.
+    pub(crate) async fn has_proxy(&self) -> Result<bool> {
+        llm::set_up_tls();
+        let client = Client::builder().redirect(Policy::none()).no_proxy();
+        let client = client.timeout(PATIENCE).build()?;
+        let url = &self.url;
+        let get = async |path: &str| {
+            let asked = client.get(format!("{url}{path}")).bearer_auth(&self.token);
+            let answer = asked.send().await.map_err(reqwest::Error::without_url);
+            answer.with_context(|| {
+                format!("nothing answers at {url}; is `sluice serve` running there?")
+            })
+        };
+        let ready = get("/readyz").await?;
+        if !ready.status().is_success() {
+            let why = ready.text().await.unwrap_or_default();
+            bail!("the service at {url} is not ready: {}", why.trim());
+        }
+        // Neither path takes a GET, and both look at the token first.
+        let admitted = get(server::gateway::PATH).await?.status();
+        if admitted == StatusCode::UNAUTHORIZED || admitted == StatusCode::FORBIDDEN {
+            bail!(
+                "the service at {url} does not admit the token of {TOKEN}; make one there with `sluice token new NAME --role agent`"
+            );
+        }
+        Ok(get("/v1/chat/completions").await?.status() != StatusCode::NOT_FOUND)
+    }
 }
 
 /// What the service of this user on this machine says of itself.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 struct Running {
     url: String,
     pid: u32,
     token: String,
+    file: PathBuf,
 }
 
 /// The service that `$SLUICE_SERVICE` or `[service] url` names.
@@ -52,7 +94,11 @@ pub(crate) fn named(settings: &ServiceSettings) -> Result<Option<Known>> {
     };
     let token = variable(TOKEN).with_context(missing)?;
     let url = url.trim_end_matches('/').to_owned();
-    Ok(Some(Known { url, token }))
+    Ok(Some(Known {
+        url,
+        token,
+        file: None,
+    }))
 }
 
 /// The same, or else the one that this user runs on this machine.
@@ -60,10 +106,20 @@ pub(crate) fn find(settings: &ServiceSettings) -> Result<Option<Known>> {
     if let Some(known) = named(settings)? {
         return Ok(Some(known));
     }
-    let Running { url, pid, token } = file()?.read().unwrap_or_default();
+    let running = file()?.read().unwrap_or_default();
+    let Running {
+        url,
+        pid,
+        token,
+        file,
+    } = running;
     // The note of a process that was killed stays.
     let is_alive = pid != 0 && is_sluice(pid);
-    Ok(is_alive.then_some(Known { url, token }))
+    Ok(is_alive.then_some(Known {
+        url,
+        token,
+        file: Some(file),
+    }))
 }
 
 /// Whether this process is one of this program. Another one may have its number since.
@@ -97,7 +153,11 @@ impl Drop for Registration {
 ///
 /// # Errors
 /// Another service is noted, and runs.
-pub(crate) fn register(address: SocketAddr, token: String) -> Result<Registration> {
+pub(crate) fn register(
+    address: SocketAddr,
+    token: String,
+    config: PathBuf,
+) -> Result<Registration> {
     let mut at = address;
     if at.ip().is_unspecified() {
         at.set_ip([127, 0, 0, 1].into());
@@ -106,6 +166,7 @@ pub(crate) fn register(address: SocketAddr, token: String) -> Result<Registratio
         url: format!("http://{at}"),
         pid: std::process::id(),
         token,
+        file: config,
     };
     let file = file()?;
     let mut other = None;

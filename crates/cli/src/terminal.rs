@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ use server::desk::{Answered, Desk, QuestionOrigin};
 use server::{FormAnswer, FormView, QuestionView, Selection, SelectionView, User};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
+use tracing::{error, info, warn};
 use wire::{Refusal, Wish};
 
 use crate::answered;
@@ -613,6 +615,9 @@ pub(crate) fn size(before: usize) -> Size {
 /// Writes to standard error, with everything escaped that could steer a terminal, and no line that a terminal has to break.
 /// A closed output is no error.
 pub(crate) fn say(text: &str) {
+    if LOGGED.load(Ordering::Relaxed) {
+        return log(text);
+    }
     let (mut stderr, text) = (std::io::stderr(), escape_lines(text));
     let text = match stderr.is_terminal() {
         true => hanging(&text, columns()),
@@ -625,7 +630,28 @@ pub(crate) fn say(text: &str) {
 
 /// As [`say`], for lines to copy: an address or a token with a line break in it is of no use. Nothing foreign is in them.
 pub(crate) fn say_whole(text: &str) {
+    if LOGGED.load(Ordering::Relaxed) {
+        return log(text);
+    }
     let _ = std::io::stderr().write_all(escape_lines(text).as_bytes());
+}
+
+/// Whether standard error is a log of records: what is said is one of them.
+static LOGGED: AtomicBool = AtomicBool::new(false);
+
+/// From now on, what is said goes to the log.
+pub(crate) fn say_to_log() {
+    LOGGED.store(true, Ordering::Relaxed);
+}
+
+fn log(text: &str) {
+    let text = escape_lines(text);
+    match text.trim_end() {
+        "" => {}
+        text if text.starts_with("note: ") => warn!("{}", text.trim_start_matches("note: ")),
+        text if text.starts_with("error: ") => error!("{}", text.trim_start_matches("error: ")),
+        text => info!("{text}"),
+    }
 }
 
 /// The line that waits for input: what [`say`] has written since the last line break.

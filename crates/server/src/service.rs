@@ -16,10 +16,11 @@ use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Request, State};
-use axum::http::HeaderValue;
 use axum::http::header::{CONNECTION, CONTENT_TYPE};
+use axum::http::{HeaderValue, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::any;
 use hyper::body::{Frame, SizeHint};
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
@@ -152,11 +153,20 @@ impl Fronts {
         }
     }
 
-    /// A gateway alone. `hosts` are the names by which other machines reach it, if they may.
-    pub fn of_gateway(gateway: Routes, desk: Arc<Desk>, hosts: Option<&[String]>) -> Self {
+    /// A gateway alone. `hosts` are the names by which other machines reach it, if they may. Requests for a model are told why
+    /// there is no proxy.
+    pub fn of_gateway(
+        gateway: Routes,
+        desk: Arc<Desk>,
+        hosts: Option<&[String]>,
+        why: &'static str,
+    ) -> Self {
         let checked = Hosts::new(hosts.is_some(), hosts.unwrap_or_default());
         let router = gateway.router.clone().merge(desk.router());
-        let router = router.fallback(http::nothing_here);
+        let no_proxy = move |request: Request| async move { no_proxy(request.uri().path(), why) };
+        let router = router
+            .route("/v1/{*path}", any(no_proxy))
+            .fallback(http::nothing_here);
         Self {
             router: router.layer(middleware::from_fn_with_state(checked, http::check_host)),
             desk: Some(desk),
@@ -353,13 +363,22 @@ fn error() -> ApiError {
     ApiError::unavailable("the service stops; try again at the next one")
 }
 
-/// A refusal in the form of the API at this path.
+/// An error in the form of the API at this path.
+fn refused(path: &str, error: ApiError) -> Response {
+    match path {
+        _ if path.starts_with(AnthropicMessage::PATH) => AnthropicMessage::response(&error),
+        OpenAiResponse::PATH => OpenAiResponse::response(&error),
+        _ => error.into_response(),
+    }
+}
+
+fn no_proxy(path: &str, why: &str) -> Response {
+    let error = ApiError::invalid(format!("this service has no proxy for models: {why}"));
+    refused(path, error.with_status(StatusCode::NOT_FOUND))
+}
+
 fn stopped(path: &str) -> Response {
-    let mut response = match path {
-        _ if path.starts_with(AnthropicMessage::PATH) => AnthropicMessage::response(&error()),
-        OpenAiResponse::PATH => OpenAiResponse::response(&error()),
-        _ => error().into_response(),
-    };
+    let mut response = refused(path, error());
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);
     response

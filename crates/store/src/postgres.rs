@@ -84,12 +84,7 @@ impl<E> From<sqlx::Error> for PgStop<E> {
 impl Postgres {
     /// Connects, and makes or upgrades the tables.
     pub(crate) async fn connect(url: &str, settings: &PoolSettings) -> Result<Self, StateError> {
-        if !(url.starts_with("postgres://") || url.starts_with("postgresql://")) {
-            return Err(StateError::Url("it does not begin with postgres://"));
-        }
-        // The reason of the parser may quote the URL, which has a password.
-        let options = url.parse::<PgConnectOptions>();
-        let options = options.map_err(|_| StateError::Url("it cannot be read"))?;
+        let options = options(url)?;
         let pool = PgPoolOptions::new()
             .max_connections(settings.connections)
             .acquire_timeout(settings.wait)
@@ -108,7 +103,7 @@ impl Postgres {
                     Ok(())
                 })
             })
-            .connect_lazy_with(options.application_name("sluice"));
+            .connect_lazy_with(options);
         migrate(&pool).await?;
         let since = Instant::now();
         let link = Link {
@@ -118,6 +113,13 @@ impl Postgres {
             answered: None,
         };
         Ok(Self(Mutex::new(link)))
+    }
+
+    /// Connects, and does nothing.
+    pub(crate) async fn reach(url: &str, settings: &PoolSettings) -> Result<(), StateError> {
+        let pool = PgPoolOptions::new().acquire_timeout(settings.wait);
+        let pool = pool.connect_with(options(url)?).await;
+        pool.map(drop).map_err(|error| fault(&error))
     }
 
     /// A transaction without a deadline, begun by these statements, for work that takes long.
@@ -261,6 +263,16 @@ fn is_rolled_back(error: &sqlx::Error) -> bool {
 fn code(error: &sqlx::Error) -> Option<String> {
     let code = error.as_database_error()?.code()?;
     Some(code.into_owned())
+}
+
+fn options(url: &str) -> Result<PgConnectOptions, StateError> {
+    if !(url.starts_with("postgres://") || url.starts_with("postgresql://")) {
+        return Err(StateError::Url("it does not begin with postgres://"));
+    }
+    // The reason of the parser may quote the URL, which has a password.
+    let options = url.parse::<PgConnectOptions>();
+    let options = options.map_err(|_| StateError::Url("it cannot be read"))?;
+    Ok(options.application_name("sluice"))
 }
 
 /// An error of PostgreSQL. Its words name no password: they are of the server, the system or the TLS library.

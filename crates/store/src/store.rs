@@ -71,6 +71,14 @@ impl Store {
         Ok(Self(Backend::Postgres(Arc::new(postgres))))
     }
 
+    /// Whether this PostgreSQL lets us in now. Nothing is made or changed there.
+    ///
+    /// # Errors
+    /// [`StateError::Url`], or the reason why it does not.
+    pub async fn reach(url: &str, settings: &PoolSettings) -> Result<(), StateError> {
+        Postgres::reach(url, settings).await
+    }
+
     /// Sessions, permits and counters.
     pub fn state(&self) -> Arc<dyn SessionState> {
         match &self.0 {

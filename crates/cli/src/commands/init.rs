@@ -128,9 +128,21 @@ pub(crate) async fn init(args: Init) -> Result<Exit> {
         true => Found::own().context("no home directory; name a file with --config")?,
         false => args.how.place.writable()?,
     };
+    // Only a service that reads this file has the apps, and no client may lose them.
+    let service = service::find(&ServiceSettings::default())?;
+    let has_service = service
+        .as_ref()
+        .is_some_and(|it| it.file.as_deref() == Some(file.path()));
+    if let Some(service) = service.filter(|_| !has_service) {
+        say(&format!(
+            "note: the service at {} does not read {}, so the clients start their servers without it\n",
+            service.url,
+            file.path().display()
+        ));
+    }
     let mut run = Run {
         program: std::env::current_exe()?.to_string_lossy().into_owned(),
-        has_service: service::find(&ServiceSettings::default())?.is_some(),
+        has_service,
         file,
         args,
         names: BTreeMap::new(),
@@ -588,13 +600,6 @@ impl Run {
             None => !apps.is_empty() && !all.is_subset(&apps),
         };
         let config = self.file.path().to_string_lossy().into_owned();
-        let mut arguments = vec!["gateway".to_owned(), "--config".to_owned(), config];
-        if self.has_service {
-            arguments.push("--service".to_owned());
-        }
-        for app in apps.iter().filter(|_| limited) {
-            arguments.extend(["--app".to_owned(), app.clone()]);
-        }
         let given: BTreeMap<String, String> =
             taken.iter().flat_map(|row| row.given.clone()).collect();
         let read = taken.iter().flat_map(|row| row.wish.variables());
@@ -603,10 +608,24 @@ impl Run {
             Piece::Variable(name, _) => Some(name),
             _ => None,
         });
+        let read: BTreeSet<String> = read.collect();
+        let mut arguments = vec!["gateway".to_owned(), "--config".to_owned(), config];
+        // A service does not get the variables of the client.
+        let was_served = |entry: &Value| entry.to_string().contains("\"--service\"");
+        let is_free = given.is_empty() && read.is_empty();
+        if self.has_service && is_free && before.is_none_or(was_served) {
+            arguments.push("--service".to_owned());
+        }
+        for app in apps.iter().filter(|_| limited) {
+            arguments.extend(["--app".to_owned(), app.clone()]);
+        }
         let gateway = Gateway {
             program: self.program.clone(),
             arguments,
-            variables: read.filter(|name| !given.contains_key(name)).collect(),
+            variables: read
+                .into_iter()
+                .filter(|name| !given.contains_key(name))
+                .collect(),
             env: given,
         };
         clients::gateway(plan.opened.file.client, &gateway, before)

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -103,8 +104,16 @@ fn the_configurations_of_a_release_are_without_mistakes() {
             fs::read_to_string(dist.join("container/sluice.toml")).unwrap(),
         ),
     ] {
-        home.configure(&text);
+        home.configure(&text.replace("/etc/sluice/secret", "secret"));
+        let secret = home.path("config/sluice/secret");
+        fs::write(&secret, "s".repeat(40)).unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
         let mut check = home.sluice(&["serve", "--check"]);
+        // No server is there, which is a note.
+        let database = "postgres://sluice@127.0.0.1:9/sluice";
+        check
+            .env("SLUICE_DATABASE", database)
+            .env("SLUICE_SECRET", "s".repeat(40));
         let check = check.env("OPENAI_API_KEY", "sk-x");
         let (code, stdout, stderr) = said(&check.output().unwrap());
         assert_eq!(code, 0, "{name}: {stdout}{stderr}");

@@ -54,8 +54,9 @@ use crate::exit::Exit;
 use crate::observed::{self, Draft, Observe, WARNING, say_json};
 use crate::place::Place;
 use crate::provider::dialect;
+use crate::service::{self, Known};
 use crate::terminal::{Terminal, say, say_whole};
-use crate::{compose, configuration, paths, service};
+use crate::{compose, configuration, paths};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -66,8 +67,8 @@ Example:
   sluice guard --as other --env MODEL=gpt-5-mini -- ./my-agent
 
 None of the agent's files are changed. Its settings, its login and its MCP servers are read; the servers run behind the
-gateway, each in a sandbox. With SLUICE_SERVICE=http://127.0.0.1:8080 and SLUICE_TOKEN, a running `sluice serve` is used in the
-place of both: its rules and its servers count, and those of the agent are left out. The exit code is the agent's, or 3 if it ended well and something was refused.")]
+gateway, each in a sandbox. Your running `sluice serve`, or the one of SLUICE_SERVICE=http://127.0.0.1:8080 and SLUICE_TOKEN, is
+used in the place of both: its rules and its servers count, and those of the agent are left out. The exit code is the agent's, or 3 if it ended well and something was refused.")]
 pub(crate) struct Guard {
     #[command(flatten)]
     place: Place,
@@ -99,6 +100,9 @@ pub(crate) struct Guard {
     /// once without one].
     #[arg(long)]
     approvals: bool,
+    /// Do not use a running `sluice serve` [default: that of $SLUICE_SERVICE or of [service] url, or else your own on this machine].
+    #[arg(long)]
+    no_service: bool,
     /// Install the packages that the agent's MCP servers need [default: asked].
     #[arg(long)]
     yes: bool,
@@ -178,8 +182,14 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
         draft.profile = (kind != Kind::Other).then(|| kind.app());
         draft.lattice = LATTICE;
     }
-    let upstream = upstream(&args, kind, &own, &rules.config)?;
-    let model = upstream.provider.model().to_owned();
+    let running = service(&args, &rules.config, &own).await?;
+    let upstream = upstream(&args, kind, &own, &rules.config);
+    let upstream = match &running {
+        // The service has a model's server of its own.
+        Some(_) => upstream.ok(),
+        None => Some(upstream?),
+    };
+    let model = upstream.as_ref().map(|it| it.provider.model().to_owned());
     let (summary, layers) = (Arc::new(Summary::default()), args.place.layers());
     let (between, teller) = (Between::default(), Teller::default());
     let session = format!("{}-guard", compose::session_name()?);
@@ -195,11 +205,7 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
         false => None,
     };
     let known = LabelledTexts::default();
-    let running = match args.observed.observe {
-        true => None,
-        false => service::named(&rules.config.service)?,
-    };
-    let own_fronts = || {
+    let own_fronts = |upstream| {
         Fronts::start(Parts {
             config: &rules.config,
             app: kind.app(),
@@ -218,9 +224,10 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
             told: teller.told(),
         })
     };
-    let fronts = match &running {
-        Some(running) => Fronts::of_service(running)?,
-        None => own_fronts().await?,
+    let fronts = match (&running, upstream) {
+        (Some(running), _) => Fronts::of_service(running)?,
+        (None, Some(upstream)) => own_fronts(upstream).await?,
+        (None, None) => bail!("the agent has no model's server"),
     };
     let _token = match args.approvals {
         true => announce(&desk).await?,
@@ -237,7 +244,7 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
             is_mine: workspace.is_mine(),
             is_sandboxed: !args.no_sandbox,
             program: &program,
-            model: &model,
+            model: model.as_deref().unwrap_or("default"),
         },
         &own,
     )?;
@@ -290,6 +297,40 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
         0 if was_refused => Exit::Refused,
         code => Exit::Program(code),
     })
+}
+
+/// The running service that is used in the place of fronts for this run.
+async fn service(args: &Guard, config: &Config, own: &Own) -> Result<Option<Known>> {
+    if args.no_service || args.observed.observe || args.upstream.is_some() {
+        return Ok(None);
+    }
+    let Some(known) = service::find(&config.service)? else {
+        return Ok(None);
+    };
+    let (has_proxy, url) = (known.has_proxy().await?, &known.url);
+    match (has_proxy, &known.file) {
+        (true, _) => {
+            let left_out = match own.servers.is_empty() {
+                true => "",
+                false => {
+                    ", and the agent's own servers are left out; --no-service starts them here"
+                }
+            };
+            say(&format!(
+                "using the service at {url}: its rules and its servers count{left_out}\n"
+            ));
+            Ok(Some(known))
+        }
+        (false, Some(_)) => {
+            say(&format!(
+                "note: the service at {url} has no proxy, and is not used\n"
+            ));
+            Ok(None)
+        }
+        (false, None) => bail!(
+            "the service at {url} has no proxy; write [app.agent] with client = true and a [[provider]] into its configuration"
+        ),
+    }
 }
 
 /// What a draft is made of with `--observe`. It is beside the workspace, in which the agent could change it.

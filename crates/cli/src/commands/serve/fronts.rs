@@ -30,7 +30,8 @@ use crate::commands::gateway::{self, Offered};
 use crate::commands::proxy::by_rules;
 use crate::commands::proxy::upstream::{Upstream, UpstreamArgs};
 use crate::hex::hex;
-use crate::{compose, os_user, paths};
+use crate::terminal::message;
+use crate::{compose, deployment, needs, os_user, paths};
 
 /// The name of the gateway among an agent's MCP servers, as `sluice init` writes it.
 const SERVER: &str = "sluice";
@@ -91,7 +92,7 @@ impl Own {
         };
         let tenants = config.tenants.keys().cloned().collect();
         let access = Access::new(self.agents.clone(), needs_token.is_some(), tenants);
-        let gateway = self.gateway(config, asks, &session, &desk).await?;
+        let (gateway, apps) = self.gateway(config, asks, &session, &desk).await?;
         let routes = Routes::of_agents(Arc::clone(&gateway), access.clone());
         let (fronts, about) = match proxy {
             Ok((mut setup, upstream)) => {
@@ -116,7 +117,7 @@ impl Own {
             }
             Err(why) => {
                 let hosts = hosts(config);
-                let fronts = Fronts::of_gateway(routes, desk, hosts.as_deref());
+                let fronts = Fronts::of_gateway(routes, desk, hosts.as_deref(), why);
                 (fronts, Err(why))
             }
         };
@@ -126,7 +127,6 @@ impl Own {
             tools.map(|tool| (app.name.clone(), tool.clone()))
         });
         self.names.replace(tools);
-        let apps = config.apps.values().filter(|app| !app.client).count();
         Ok(Built {
             fronts,
             about: About {
@@ -137,13 +137,18 @@ impl Own {
         })
     }
 
-    /// Removes what is older than the configuration keeps, every hour.
+    /// Removes what is older than the configuration keeps, every hour. What the store keeps of the secret stays.
     pub(super) async fn prune(&self, config: &Config) {
         let before = |days: u32| {
             let ago = i64::from(days).saturating_mul(DAY_MS);
             Time::from_millis(now().millis().saturating_sub(ago))
         };
         loop {
+            if let Err(reason) =
+                deployment::claim(&*self.state.store, &self.state.secret, false).await
+            {
+                warn!(%reason, "the store has another secret, or does not answer");
+            }
             let state = self.state.store.prune(before(config.state.keep_days)).await;
             let audit = self
                 .audit
@@ -248,7 +253,7 @@ impl Own {
         asks: bool,
         session: &str,
         desk: &Arc<Desk>,
-    ) -> Result<Arc<Gateway>> {
+    ) -> Result<(Arc<Gateway>, usize)> {
         let approver: Option<Arc<dyn Approver>> = match asks {
             true => Some(desk.clone()),
             false => None,
@@ -264,19 +269,46 @@ impl Own {
         };
         let mut behind = config.clone();
         behind.apps.retain(|_, app| !app.client);
+        for (app, reason) in needs::provide(&mut behind, false) {
+            warn!(app, reason, "the app cannot be started");
+        }
         let offered = Offered::served(!asks);
         let setup = gateway::setup(behind, true, &offered, fronts, &self.layers).await;
         let mut setup = setup.context("the gateway does not start")?;
+        for name in own_apps(config) {
+            if !setup.apps.iter().any(|app| app.setup.spoke.app == *name) {
+                warn!(
+                    "the app {name} has no tools here; see why it does not start: sluice app test {name} --config {}",
+                    config.root.display()
+                );
+            }
+        }
         setup.parts.sinks = self.sinks.clone();
         setup.parts.limits = self.limits.clone();
         setup.state = Some(self.state.clone());
-        Ok(Gateway::start(setup)?)
+        let apps = setup.apps.len();
+        Ok((Gateway::start(setup)?, apps))
     }
 }
 
-/// Whether a service by this configuration could start: everything but the start of apps.
-pub(super) fn check(config: &Config, layers: &BTreeSet<Layer>) -> Result<()> {
+/// The apps that the gateway starts.
+fn own_apps(config: &Config) -> impl Iterator<Item = &String> {
+    let apps = config.apps.values().filter(|app| !app.client);
+    apps.map(|app| &app.name)
+}
+
+/// Whether a service by this configuration could start: everything but the start of apps. Says what may be a mistake.
+pub(super) async fn check(config: &Config, layers: &BTreeSet<Layer>) -> Result<()> {
     drop(proxy(config, true)?);
+    deployment::given(config)?;
+    if let Err(error) = deployment::reach(config).await? {
+        message(&format!(
+            "note: the database of [state] does not answer now: {error}"
+        ));
+    }
+    for (app, reason) in needs::provide(&mut config.clone(), false) {
+        message(&format!("note: the app {app} cannot be started: {reason}"));
+    }
     let layers = compose::Options {
         allow_degraded: layers.clone(),
         private: true,

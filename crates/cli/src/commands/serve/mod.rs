@@ -29,7 +29,7 @@ use crate::commands::desk::overview;
 use crate::exit::Exit;
 use crate::place::Place;
 use crate::terminal::message;
-use crate::{deployment, logs, os_user, service, session};
+use crate::{deployment, logs, os_user, service};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -50,6 +50,10 @@ pub(crate) struct Serve {
     /// Check whether the configuration can be served, and serve nothing. The exit code is 1 if it cannot.
     #[arg(long)]
     check: bool,
+    /// Take the secret of the configuration in the place of another one that the store was used with: conversations of before
+    /// are not found.
+    #[arg(long)]
+    new_secret: bool,
     /// Print a line of JSON once it serves: where each front is.
     #[arg(long)]
     json: bool,
@@ -70,17 +74,20 @@ impl Serve {
 pub(crate) async fn serve(args: Serve) -> Result<Exit> {
     let as_json = args.json;
     let config = args.config(!as_json)?;
-    session::say_notes(&config);
     if args.check {
-        fronts::check(&config, &args.place.layers())?;
+        shown::notes(&config);
+        fronts::check(&config, &args.place.layers()).await?;
         return shown::checked(&config, as_json);
     }
     logs::start(config.telemetry.logs)?;
+    shown::notes(&config);
     // Registered before anything is served, so that none is lost.
     let mut signals = Signals::new()?;
     let mut hangups = signal(SignalKind::hangup())?;
     let secret = deployment::secret(&config)?;
     let store = deployment::store(&config).await?;
+    let digest = Sha256::digest(&secret).into();
+    deployment::claim(&*store.state(), &digest, args.new_secret).await?;
     let listener = Listener::bind(config.service.listen).await;
     let listener = listener.with_context(|| {
         let listen = config.service.listen;
@@ -123,7 +130,7 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
         agents: Arc::new(Agents(Arc::clone(&desk), Arc::clone(&metrics))),
         state: StateSetup {
             store: state,
-            secret: Sha256::digest(&secret).into(),
+            secret: digest,
         },
         sinks: Sinks::new(sinks),
         limits: limits.clone(),
@@ -175,7 +182,7 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
     shown::serving(&config, &about, address, &page_url, &logins, as_json)?;
     // For `sluice gateway --service`, which `sluice init` writes. Without it clients name the service themselves.
     let registered = match own.local_token().await {
-        Ok(token) => service::register(address, token),
+        Ok(token) => service::register(address, token, config.root.clone()),
         Err(error) => Err(error),
     };
     if let Err(error) = &registered {

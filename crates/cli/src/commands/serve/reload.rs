@@ -174,7 +174,8 @@ impl Reload {
         let note = match outcome {
             Ok(()) => Note::new("reload", "done"),
             Err(why) => {
-                let why = exit::shown(&why);
+                // What runs goes on.
+                let why = exit::shown(&why).replace("; nothing was started", "");
                 error!(
                     reason = why.trim_end(),
                     "the configuration is not reloaded; the one before stays in force"

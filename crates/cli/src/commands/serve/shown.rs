@@ -11,8 +11,8 @@ use super::fronts::About;
 use crate::commands::token;
 use crate::exit::Exit;
 use crate::json_lines::print_json;
-use crate::paths;
-use crate::terminal::{say, say_whole};
+use crate::terminal::{message, say, say_whole};
+use crate::{paths, session};
 
 /// Says where each front is, and what comes next.
 pub(super) fn serving(
@@ -58,6 +58,18 @@ pub(super) fn serving(
         _ => say("Clients of the gateway need a token: sluice token new my-agent --role agent\n"),
     }
     Ok(())
+}
+
+/// Says what may be a mistake in a configuration that can be served.
+pub(super) fn notes(config: &Config) {
+    session::say_notes(config);
+    let service = &config.service;
+    if !service.listen.ip().is_loopback() && service.hosts.is_empty() {
+        message(&format!(
+            "note: other machines reach {} by an address alone; write the names that they use to hosts of [service]",
+            service.listen
+        ));
+    }
 }
 
 /// Says that the configuration can be served.

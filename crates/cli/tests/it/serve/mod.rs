@@ -6,6 +6,7 @@ mod replicas;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use store::{Desk, NewToken, Role};
 
-use crate::home::Home;
+use crate::home::{Home, said};
 use crate::proxy::{Upstream, collect, user};
 
 const RULES: &str = r#"
@@ -101,7 +102,12 @@ struct Service {
 impl Service {
     fn start(home: &Home, more: &[&str]) -> Self {
         let mut command = home.sluice(&["serve", "--listen", "127.0.0.1:0", "--json"]);
-        command.args(more).env("UPSTREAM_KEY", "sk-upstream");
+        let path = std::env::var("PATH").unwrap();
+        let path = format!("{}:{path}", home.path("bin").display());
+        command
+            .args(more)
+            .env("UPSTREAM_KEY", "sk-upstream")
+            .env("PATH", path);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let out = collect(child.stdout.take().unwrap());
@@ -500,6 +506,159 @@ fn metrics_of_other_machines_need_an_admin() {
     }
 }
 
+const SERVER: &str = include_str!("../gateway/server.js");
+
+#[test]
+fn an_app_of_the_users_path_is_served_and_a_missing_one_named() {
+    let upstream = Upstream::start();
+    let apps = r#"
+[app.mail]
+command = ["mail-server"]
+[app.mail.tools]
+inbox = { effect = "read", limit = "any", rest = ["untrusted"] }
+[app.gone]
+command = ["no-such-server"]
+"#;
+    let home = Home::with(&config(&upstream, apps));
+    let program = home.path("bin/mail-server");
+    fs::create_dir_all(home.path("bin")).unwrap();
+    fs::write(&program, format!("#!/usr/bin/env node\n{SERVER}")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let service = Service::start(&home, &[]);
+    let root = home.path("config/sluice/sluice.toml");
+    service.wait_for(&format!("sluice app test gone --config {}", root.display()));
+    let reads = || {
+        let begin = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
+        let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        let mut call = rpc("tools/call", json!({"name": "mail_inbox", "arguments": {}}));
+        call["id"] = json!(2);
+        let lines = format!("{}\n{begun}\n{call}\n", rpc("initialize", begin));
+        let (code, out, err) = home.pipe(&["gateway", "--service"], &lines);
+        let last: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+        let result = &last["result"];
+        assert!(
+            code == 0 && result["content"][0]["text"].is_string() && result["isError"] != true,
+            "{out} {err} {}",
+            service.err()
+        );
+    };
+    reads();
+    home.configure(&config(&upstream, &format!("# again\n{apps}")));
+    service.wait_for("the configuration is reloaded");
+    reads();
+}
+
+#[test]
+fn what_is_missing_is_named_before_the_start() {
+    let home = Home::new();
+    let check = |text: &str| {
+        home.configure(text);
+        let mut command = home.sluice(&["serve", "--check"]);
+        said(
+            &command
+                .env("GIVEN", "postgres://127.0.0.1:9/s")
+                .output()
+                .unwrap(),
+        )
+    };
+    let (code, _, err) = check("[service]\nsecret_file = \"secret\"\n");
+    let file = home.path("config/sluice/secret");
+    let remedy = format!("openssl rand -hex 32 > {})", file.display());
+    assert!(code == 1 && err.trim_end().ends_with(&remedy), "{err}");
+    fs::write(&file, "s".repeat(40)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let state = |name: &str| {
+        format!(
+            "[service]\nsecret_file = \"secret\"\nlisten = \"0.0.0.0:1\"\n[state]\nurl_env = \"{name}\"\n"
+        )
+    };
+    let (code, _, err) = check(&state("NOT_SET"));
+    assert!(code == 1 && err.contains("NOT_SET"), "{err}");
+    let (code, _, err) = check(&state("GIVEN"));
+    assert_eq!(code, 0, "{err}");
+    for note in ["does not answer now", "hosts of [service]"] {
+        assert!(err.contains(note), "{note} is not in {err}");
+    }
+    // Without rules for agents there is no proxy.
+    home.configure("");
+    let service = Service::start(&home, &[]);
+    let refused = service.chat("sk-x", &[user("hello")]).unwrap();
+    assert!(
+        refused.status == 404 && refused.body.contains("[app.agent] with client = true"),
+        "{}",
+        refused.body
+    );
+    drop(service);
+    // The store is that of the secret.
+    fs::write(home.path("state/sluice/secret"), "t".repeat(40)).unwrap();
+    let (code, _, err) = home.run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert!(code == 1 && err.contains("another secret"), "{err}");
+    drop(Service::start(&home, &["--new-secret"]));
+    drop(Service::start(&home, &[]));
+}
+
+#[test]
+fn guard_and_init_use_a_service_that_serves_them() {
+    let upstream = Upstream::start();
+    let home = Home::with(&config(&upstream, ""));
+    let service = Service::start(&home, &[]);
+    fs::create_dir_all(home.path("work")).unwrap();
+    let guard = |address: Option<&str>, token: &str| {
+        let agent = "echo agent at $OPENAI_BASE_URL";
+        let mut command = home.sluice(&["guard", "--no-sandbox", "--workspace", "mine"]);
+        command.args(["--as", "other", "--", "sh", "-c", agent]);
+        command.current_dir(home.path("work")).stdin(Stdio::null());
+        if let Some(address) = address {
+            command
+                .env("SLUICE_SERVICE", address)
+                .env("SLUICE_TOKEN", token);
+        }
+        said(&command.output().unwrap())
+    };
+    // It needs no key of a model's server.
+    let (code, out, err) = guard(None, "");
+    let at = format!("agent at http://{}/v1\n", service.host);
+    assert_eq!((code, &out), (0, &at), "{err}");
+    assert!(err.contains("using the service at"), "{err}");
+    let address = format!("http://{}", service.host);
+    let (code, out, err) = guard(Some(&address), "sluice-wrong");
+    assert!(
+        code == 1 && out.is_empty() && err.contains("does not admit the token"),
+        "{err}"
+    );
+    let (code, out, err) = guard(Some("http://127.0.0.1:9"), "sluice-x");
+    assert!(
+        code == 1 && out.is_empty() && err.contains("nothing answers at"),
+        "{err}"
+    );
+
+    let init = |home: &Home| {
+        fs::write(home.path("home/server.js"), SERVER).unwrap();
+        fs::create_dir_all(home.path("home/.codex")).unwrap();
+        let server = home.path("home/server.js");
+        let servers = format!("[mcp_servers.mail]\ncommand = \"node\"\nargs = [{server:?}]\n");
+        fs::write(home.path("home/.codex/config.toml"), servers).unwrap();
+        let (code, _, err) = home.run(&["init", "--client", "codex", "--yes"]);
+        assert_eq!(code, 0, "{err}");
+        (
+            fs::read_to_string(home.path("home/.codex/config.toml")).unwrap(),
+            err,
+        )
+    };
+    let (entry, _) = init(&home);
+    assert!(entry.contains("--service"), "{entry}");
+    // One that reads another file does not have the server.
+    let other = Home::new();
+    let file = other.path("other.toml");
+    fs::write(&file, config(&upstream, "")).unwrap();
+    let _service = Service::start(&other, &["--config", file.to_str().unwrap()]);
+    let (entry, err) = init(&other);
+    assert!(
+        !entry.contains("--service") && err.contains("does not read"),
+        "{entry} {err}"
+    );
+}
+
 /// What a collector gets, as bytes.
 fn collector() -> (String, Arc<Mutex<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -564,7 +723,7 @@ fn what_is_seen_from_outside_has_no_texts_and_keys() {
     service.signal("-TERM");
     assert_eq!(service.end(), Some(0), "{}", service.err());
     let log = service.err();
-    for line in log.lines().filter(|line| line.starts_with('{')) {
+    for line in log.lines() {
         assert!(serde_json::from_str::<Value>(line).is_ok(), "{line}");
     }
     for part in ["request over", "request refused"] {
