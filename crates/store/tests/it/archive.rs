@@ -264,12 +264,12 @@ async fn a_cut_or_changed_export_is_refused_whole() {
     for head in [json!(i64::MAX), json!(-1)] {
         let mut row = tenant.clone();
         row[2] = head;
-        let text = format!("{}{row}\n{}", lines[0], lines[2..last].concat());
-        damaged.push(sealed(text, last - 1));
+        let rows = format!("{}{row}\n{}", lines[0], lines[2..last].concat());
+        damaged.push(sealed(rows, last - 1));
     }
     let usage = r#"["usage","a\u001b[2J","calls",1,1]"#;
-    let text = format!("{}{usage}\n", lines[..last].concat());
-    damaged.push(sealed(text, last));
+    let counters = format!("{}{usage}\n", lines[..last].concat());
+    damaged.push(sealed(counters, last));
     let server = Postgres::fast();
     let mut targets = vec![Place::sqlite()];
     targets.extend(server.iter().map(Place::postgres));

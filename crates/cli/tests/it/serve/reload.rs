@@ -74,7 +74,7 @@ fn a_file_that_lost_rules_waits_for_sighup() {
     writer.sync_all().unwrap();
     thread::sleep(Duration::from_millis(800));
     let rest = full.strip_prefix(&tenant).unwrap();
-    write!(writer, "{rest}tokens_per_hour = 9\n").unwrap();
+    writeln!(writer, "{rest}tokens_per_hour = 9").unwrap();
     drop(writer);
     wait_for(&service, RELOADED, 2);
     assert_eq!(service.err().matches(REFUSED).count(), refused);
