@@ -21,7 +21,7 @@ const FORGOTTEN: &str = "earlier calls and results";
 /// What stands for what the client was given by another front.
 const ELSEWHERE: &str = "what the client has read elsewhere";
 
-/// Limits how many calls are made, whatever the policy says of each.
+/// Limits how many calls are made, beside what the policy says of each.
 pub trait CallBudget: Send + Sync {
     /// # Errors
     /// Why no such call can be made now.

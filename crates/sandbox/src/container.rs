@@ -7,7 +7,7 @@ use std::path::Path;
 /// What has started the container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// A pod, whatever runs its containers.
+    /// A pod, with any runtime of containers.
     Kubernetes,
     /// Docker.
     Docker,

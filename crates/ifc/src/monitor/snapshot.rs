@@ -90,7 +90,7 @@ impl Monitor {
         Ok(())
     }
 
-    /// The receipt of a call that was entered in the ledger, by whatever process.
+    /// The receipt of a call that was entered in the ledger, by any process.
     #[must_use]
     pub fn receipt(&self, id: ReceiptId) -> Option<Receipt> {
         self.state().ledger().find_receipt(id)

@@ -54,7 +54,7 @@ pub(crate) struct Log {
     /// The number of the last record that was applied with all before it.
     seen: AtomicU64,
     position: AsyncMutex<Position>,
-    /// Whether news will be written soon, whatever becomes of their request.
+    /// Whether news will be written soon, even if their request fails.
     pub(crate) is_scheduled: AtomicBool,
     _hold: Option<Hold>,
 }

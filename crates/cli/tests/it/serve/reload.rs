@@ -51,7 +51,7 @@ fn a_file_that_lost_rules_waits_for_sighup() {
         assert_eq!(status(), 429, "{reason}");
     }
     assert!(service.err().contains("kill -HUP"), "{}", service.err());
-    // These are no configuration, whoever asks for them.
+    // These are no configuration.
     home.configure("# nothing\n");
     service.wait_for("is empty");
     service.signal("-HUP");

@@ -166,7 +166,7 @@ fn killed_services_release_no_call_twice_and_lose_nothing() {
         "seed {seed}: released twice: {repeated:?}"
     );
     assert!(released.len() > kills, "{} calls only", released.len());
-    // What was acknowledged is known at both, whoever was killed.
+    // What was acknowledged is known at both, also after a kill.
     for (number, name) in released.iter().enumerate() {
         let host = hosts.read().unwrap()[number % 2].clone();
         let (status, answer) = pay(name, &host, &token).unwrap();

@@ -1,6 +1,6 @@
 //! All schedules of three requests of one conversation at two replicas that propose an equal irreversible call: a request, the
 //! same once more from a client that waits no longer, and another one. A replica may crash between any two steps, and a
-//! write may fail with or without having been written. Whatever happens, one call at most runs without a question.
+//! write may fail with or without having been written. In each case one call at most runs without a question.
 //!
 //! The steps between which others come are those that the product has: read, decide, make the document, write, act on what
 //! came of it. States that were seen are not gone through again.
@@ -26,7 +26,7 @@ struct Model {
     at: [usize; 3],
     /// Whether the user says yes to what the third request asks.
     says_yes: bool,
-    /// A document is written over whatever version there is.
+    /// A document is written over any version.
     overwrites: bool,
     /// A request looks whether its calls are late before it makes the document.
     looks_before: bool,
