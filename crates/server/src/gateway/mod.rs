@@ -11,7 +11,7 @@
 //! | `natives.rs` | resources and prompts |
 //! | `ask.rs` | questions to the user, by the client or an [`Approver`] |
 //! | `rpc.rs`, `stdio.rs`, `http.rs` | messages, and the ways that they come by |
-//! | `stored.rs` | what replicas and the proxy have to know, in a store |
+//! | `place.rs`, `stored.rs` | what replicas and the proxy have to know, in a store |
 //! | `stateless.rs` | the version of the protocol without a handshake |
 
 mod ask;
@@ -19,6 +19,7 @@ mod call;
 mod http;
 mod listing;
 mod natives;
+mod place;
 mod rpc;
 mod search;
 mod stateless;
@@ -42,9 +43,9 @@ use wire::{Progress, ToolDescription};
 
 pub use self::http::{HttpGateway, HttpSetup, PATH, Routes};
 use self::listing::{AppTools, Listing};
+use self::place::{Store, StoredClient};
 use self::rpc::{CallParams, Message, ProgressBar};
 use self::stateless::{Era, Reply, VERSIONS};
-use self::stored::{Store, StoredClient};
 use crate::access::Holder;
 use crate::asked::Questions;
 use crate::desk::Approver;

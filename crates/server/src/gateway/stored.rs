@@ -1,7 +1,7 @@
 //! What a gateway keeps in the store: the session of each token, which all clients with the token share, and what its calls
 //! return, which the proxy of the same token has to know.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -9,45 +9,17 @@ use hub::Redeemed;
 use hub::recognise::Learned;
 use hub::state::{SessionDoc, permit_key, read_permit};
 use ifc::state::MonitorState;
-use ifc::{Arguments, Labeled, Lattice, Monitor, Permit};
+use ifc::{Arguments, Labeled, Lattice, Permit};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use store::{Commit, Digest};
+use store::Commit;
 
+use super::place::{Store, StoredClient};
 use super::stateless::Reply;
 use super::{Client, lock, rpc};
 use crate::api::error::ApiError;
 use crate::proxy::records::Record;
-use crate::state::{Beside, Log, SharedSession, StateHandle, Unwritten, now};
-
-/// The store of a gateway.
-pub(super) struct Store {
-    pub(super) state: StateHandle,
-    pub(super) secret: Digest,
-    /// A random number, by which this process tells its sessions from those of others.
-    pub(super) seed: u64,
-}
-
-/// The client of a token in the store.
-pub(super) struct StoredClient {
-    log: Arc<Log>,
-    key: Digest,
-    session: SharedSession,
-    /// Records that were not written yet.
-    news: Mutex<Vec<String>>,
-}
-
-impl StoredClient {
-    pub(super) fn new(store: &Store, tenant: Digest, monitor: Monitor) -> Self {
-        let own = [b"gateway".as_slice(), &store.secret, &tenant].concat();
-        Self {
-            log: store.state.log(tenant, || None),
-            key: Sha256::digest(own).into(),
-            session: SharedSession::new(monitor),
-            news: Mutex::default(),
-        }
-    }
-}
+use crate::state::{Beside, Unwritten, now};
 
 /// A client has nothing beside its monitor and the label of what it was given, which is in the log.
 struct Nothing;
@@ -222,11 +194,13 @@ fn unavailable(error: &ApiError) -> Reply {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use hub::Permits;
     use hub::state::write_permit;
     use ifc::{
-        Call, CallState, Decision, Dimension, Effect, History, Label, Policy, PolicyError, Rule,
-        Sink,
+        Call, CallState, Decision, Dimension, Effect, History, Label, Monitor, Policy, PolicyError,
+        Rule, Sink,
     };
     use llm::{Broker, Scripted, text_answer};
     use store::{LeftPermit, SessionState, Time};

@@ -100,7 +100,7 @@ pub(crate) struct Guard {
     /// once without one].
     #[arg(long)]
     approvals: bool,
-    /// Do not use a running `sluice serve` [default: that of $SLUICE_SERVICE or of [service] url, or else your own on this machine].
+    /// Do not use a running `sluice serve` [default: that of $SLUICE_SERVICE or of the configuration, or else your own on this machine].
     #[arg(long)]
     no_service: bool,
     /// Install the packages that the agent's MCP servers need [default: asked].

@@ -1,15 +1,14 @@
 //! `sluice serve`: the proxy, the gateway and the desk as one service.
 
+mod args;
 mod fronts;
+mod manager;
 mod reload;
 mod shown;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use clap::Args;
 use config::{Config, DEFAULT_TENANT};
 use sd_notify::NotifyState;
 use server::audit::{Audit, AuditKeys, AuditSetup, Note};
@@ -23,52 +22,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing::{info, warn};
 
+pub(crate) use self::args::Serve;
 use self::fronts::{Agents, Built, Own};
+use self::manager::{tell, watchdog};
 use self::reload::Reloads;
 use crate::commands::desk::overview;
 use crate::exit::Exit;
-use crate::place::Place;
 use crate::terminal::message;
 use crate::{deployment, logs, os_user, service};
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  sluice serve
-  sluice serve --config /etc/sluice/sluice.toml --json
-  sluice serve --check
-
-The configuration says where it listens and keeps its state ([service], [state], [telemetry], [tenant.NAME]); see
-docs/operations.md. Agents need a token: `sluice token new NAME --role agent`. SIGHUP and changes of the files reload the rules;
-SIGTERM lets running requests end first. SLUICE_LOG says what is logged.")]
-pub(crate) struct Serve {
-    #[command(flatten)]
-    place: Place,
-    /// Listen at this address [default: listen of [service], which is 127.0.0.1:8080].
-    #[arg(long, value_name = "ADDRESS")]
-    listen: Option<SocketAddr>,
-    /// Check whether the configuration can be served, and serve nothing. The exit code is 1 if it cannot.
-    #[arg(long)]
-    check: bool,
-    /// Take the secret of the configuration in the place of another one that the store was used with: conversations of before
-    /// are not found.
-    #[arg(long)]
-    new_secret: bool,
-    /// Print a line of JSON once it serves: where each front is.
-    #[arg(long)]
-    json: bool,
-}
-
-impl Serve {
-    /// The configuration. A reload reads it again, and asks no question about trust.
-    fn config(&self, attended: bool) -> Result<Config> {
-        let mut config = self.place.file.open(!attended)?;
-        if let Some(listen) = self.listen {
-            config.service.listen = listen;
-        }
-        Ok(config)
-    }
-}
 
 /// Serves until SIGTERM or Ctrl-C. The exit code is 0 if all requests had their time.
 pub(crate) async fn serve(args: Serve) -> Result<Exit> {
@@ -255,18 +216,6 @@ async fn page(
     let page = PageRoutes::new(setup)?;
     let (url, logins) = (page.url(), page.logins());
     Ok((Some(page), Box::new(move || Ok(logins()?)), url))
-}
-
-/// Tells the service manager, if there is one.
-fn tell(states: &[NotifyState<'_>]) {
-    // Without one there is no socket, and this does nothing.
-    let _ = sd_notify::notify(states);
-}
-
-/// Ticks twice in the time after which the service manager takes this process for hung; else rarely.
-fn watchdog() -> tokio::time::Interval {
-    let time = sd_notify::watchdog_enabled().map_or(Duration::from_secs(3600), |time| time / 2);
-    tokio::time::interval(time.max(Duration::from_millis(10)))
 }
 
 struct Signals {

@@ -21,8 +21,9 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 
+use super::args::Serve;
 use super::fronts::Own;
-use super::{Serve, tell};
+use super::manager::tell;
 use crate::{configuration, deployment, exit};
 
 /// How long the files must be quiet before they are read: editors and orchestrators write several times.

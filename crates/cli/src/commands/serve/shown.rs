@@ -6,7 +6,6 @@ use anyhow::Result;
 use config::Config;
 use serde_json::json;
 
-use super::Logins;
 use super::fronts::About;
 use crate::commands::token;
 use crate::exit::Exit;
@@ -20,7 +19,7 @@ pub(super) fn serving(
     about: &About,
     address: SocketAddr,
     page: &str,
-    logins: &Logins,
+    logins: &dyn Fn() -> Result<String>,
     as_json: bool,
 ) -> Result<()> {
     let base = format!("http://{address}");
