@@ -70,6 +70,8 @@ pub(crate) async fn desk(args: Desk) -> Result<Exit> {
     let (url, login) = (page.routes.url(), page.routes.logins());
     // A program that runs as the user must not log itself in by one line; a person has a terminal.
     let address = token::has_person().then(&login).transpose()?;
+    // Before the first line: a signal after it ends the page as any other.
+    let cancel = interrupts();
     match &address {
         _ if args.json => print_json(&json!({"url": url, "login": address}))?,
         Some(address) => {
@@ -100,7 +102,6 @@ pub(crate) async fn desk(args: Desk) -> Result<Exit> {
             }
         });
     }
-    let cancel = interrupts();
     page.serve(cancel.notified()).await;
     Ok(Exit::Done)
 }

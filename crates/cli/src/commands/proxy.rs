@@ -124,6 +124,8 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
     let fresh = setup.tokens.first().cloned();
     let fresh = fresh.filter(|_| args.token_env.is_empty());
     let guard = Guard::bind(setup).await?;
+    // Before the first line: a signal after it ends the proxy as any other.
+    let cancel = interrupts();
     let url = guard.base_url();
     let approvals = format!("http://{}/sluice/v1/approvals", guard.address());
     if args.json {
@@ -159,7 +161,6 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
             say(&format!("trace: {}\n", trace.display()));
         }
     }
-    let cancel = interrupts();
     let ending = async move {
         cancel.notified().await;
         say("waiting for open requests; press Ctrl-C twice to stop at once\n");
