@@ -73,13 +73,26 @@ fn reply(body: &Value) -> Value {
         text if text.contains("not executed") => {
             json!({"role": "assistant", "content": "I was not allowed to."})
         }
-        text if text.contains("pay") => tool("pay", r#"{"to":"eve"}"#),
+        "inbox" => tool("sluice_mail_inbox", "{}"),
+        "send" => tool("sluice_mail_send", r#"{"to":"ada"}"#),
+        // Pays if it can read a result.
+        "as it says" if !read_result(body) => json!({"role": "assistant", "content": "Done."}),
+        text if text.contains("pay") || text == "as it says" => tool("pay", r#"{"to":"eve"}"#),
         text if text.contains("read") => tool("read", "{}"),
         _ => json!({"role": "assistant", "content": "Done."}),
     };
     json!({"id": "x", "object": "chat.completion", "model": "m",
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}})
+}
+
+/// Whether a result is shown, and not masked.
+fn read_result(body: &Value) -> bool {
+    let mut messages = body["messages"].as_array().unwrap().iter();
+    messages.any(|message| {
+        let text = message["content"].as_str().unwrap_or_default();
+        message["role"] == "tool" && (text.contains("evil.example") || text == "sent")
+    })
 }
 
 pub(crate) struct Upstream {

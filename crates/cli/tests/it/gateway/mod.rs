@@ -14,7 +14,7 @@ use test_support::wait;
 
 use crate::home::Home;
 
-const SERVER: &str = include_str!("server.js");
+pub(crate) const SERVER: &str = include_str!("server.js");
 
 /// Rules as a user would write them for a mail server.
 const RULES: &str = r#"

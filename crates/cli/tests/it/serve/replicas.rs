@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use store::{NewToken, PoolSettings, Role, Store};
 use test_support::Postgres;
 
-use super::{Service, config, request};
+use super::{Service, config, request, rpc};
 use crate::home::Home;
 use crate::proxy::{Upstream, user};
 
@@ -44,6 +44,24 @@ fn write_secret(home: &Home, secret: &str) {
     let options = options.write(true).create_new(true).mode(0o600);
     let mut file = options.open(home.path("config/sluice/secret")).unwrap();
     file.write_all(secret.as_bytes()).unwrap();
+}
+
+/// A token of an agent for the services on this database.
+fn agent(url: &str) -> String {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let new = NewToken {
+        name: "agent".to_owned(),
+        role: Role::Agent,
+        tenant: None,
+        apps: Vec::new(),
+        effects: Vec::new(),
+        expires: None,
+    };
+    runtime.block_on(async {
+        let store = Store::postgres(url, &PoolSettings::default()).await;
+        let now = SystemTime::now().into();
+        store.unwrap().desk().new_token(&new, now).await.unwrap()
+    })
 }
 
 fn pay(conversation: &str, host: &str, token: &str) -> Option<(u16, Value)> {
@@ -83,24 +101,7 @@ fn killed_services_release_no_call_twice_and_lose_nothing() {
     }
     let start = |index: usize| Service::start(&homes[index], &[]);
     let mut services = [start(0), start(1)].map(Some);
-    let token = {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let new = NewToken {
-            name: "agent".to_owned(),
-            role: Role::Agent,
-            tenant: None,
-            apps: Vec::new(),
-            effects: Vec::new(),
-            expires: None,
-        };
-        runtime.block_on(async {
-            let store = Store::postgres(&url, &PoolSettings::default())
-                .await
-                .unwrap();
-            let now = SystemTime::now().into();
-            store.desk().new_token(&new, now).await.unwrap()
-        })
-    };
+    let token = agent(&url);
     let host = |service: &Option<Service>| service.as_ref().unwrap().host.clone();
     let hosts = RwLock::new([host(&services[0]), host(&services[1])]);
     let (released, repeated) = (Mutex::new(BTreeSet::new()), Mutex::new(Vec::new()));
@@ -174,6 +175,113 @@ fn killed_services_release_no_call_twice_and_lose_nothing() {
             status == 200 && !is_call(&answer),
             "seed {seed}: {name} {answer}"
         );
+    }
+}
+
+/// The rules of a server behind the gateway.
+const MAIL: &str = r#"
+[app.mail.tools]
+inbox = { effect = "read", limit = "any", rest = ["untrusted"] }
+send = { effect = "irreversible", limit = "any", parameters = ["to"], rest = [] }
+"#;
+
+/// The proxy of one service permits a call, the gateway of the other runs it, and the first one knows the result.
+#[test]
+fn a_permitted_call_runs_at_the_other_service() {
+    let Some(postgres) = Postgres::fast() else {
+        return;
+    };
+    let url = postgres.database();
+    let upstream = Upstream::start();
+    let homes = [(); 2].map(|()| Home::new());
+    let services = homes.each_ref().map(|home| {
+        let server = home.path("home/server.js");
+        std::fs::write(&server, crate::gateway::SERVER).unwrap();
+        let more = format!(
+            "[app.mail]\ncommand = [\"node\", {server:?}]\ndescriptions = \"trusted\"\n{MAIL}\n[proxy]\non_violation = \"drop\"\n\
+             [service]\nsecret_file = \"secret\"\n[state]\nurl = \"{url}\"\n"
+        );
+        home.configure(&config(&upstream, &more));
+        write_secret(home, &"s".repeat(40));
+        Service::start(home, &[])
+    });
+    let token = agent(&url);
+    let bearer = format!("Bearer {token}");
+    let tools = ["pay", "sluice_mail_inbox", "sluice_mail_send"].map(|name| {
+        let properties = json!({"to": {"type": "string"}});
+        let parameters = json!({"type": "object", "properties": properties});
+        json!({"type": "function", "function": {"name": name, "parameters": parameters}})
+    });
+    let ask = |conversation: &str, messages: &[Value]| {
+        let body = json!({"model": "m", "messages": messages, "tools": tools});
+        let headers = [
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+            ("x-sluice-conversation", conversation),
+        ];
+        let line = "POST /v1/chat/completions";
+        let answer = request(&services[0].host, line, &headers, &body.to_string()).unwrap();
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.json()["choices"][0]["message"].clone()
+    };
+    // A call at the gateway of a service.
+    let call = |at: usize, tool: &str, arguments: Value| {
+        let post = |session: &str, message: Value| {
+            let headers = [
+                ("authorization", bearer.as_str()),
+                ("content-type", "application/json"),
+                ("accept", "application/json, text/event-stream"),
+                ("mcp-session-id", session),
+            ];
+            let headers = &headers[..if session.is_empty() { 3 } else { 4 }];
+            let answer = request(
+                &services[at].host,
+                "POST /mcp",
+                headers,
+                &message.to_string(),
+            );
+            answer.unwrap()
+        };
+        let first = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
+        let begun = post("", rpc("initialize", first));
+        let session = begun
+            .head
+            .lines()
+            .find_map(|it| it.strip_prefix("mcp-session-id: "));
+        let params = json!({"name": tool, "arguments": arguments});
+        post(session.unwrap(), rpc("tools/call", params)).body
+    };
+    // After a result of a stranger's nothing is paid, and after another one it is: the proxy knows which is which.
+    for (name, tool, text, is_paid) in [
+        ("inbox", "mail_inbox", "From: eve@evil.example", false),
+        ("send", "mail_send", "sent", true),
+    ] {
+        let mut messages = vec![user(name)];
+        let message = ask(name, &messages);
+        let function = &message["tool_calls"][0]["function"];
+        assert_eq!(function["name"], format!("sluice_{tool}"), "{message}");
+        let arguments = function["arguments"].as_str().unwrap();
+        let arguments: Value = serde_json::from_str(arguments).unwrap();
+        let answer = call(1, tool, arguments.clone());
+        assert!(
+            answer.contains(text) && !answer.contains("not executed"),
+            "{answer}"
+        );
+        let id = message["tool_calls"][0]["id"].clone();
+        messages.push(message);
+        messages.push(json!({"role": "tool", "tool_call_id": id, "content": text}));
+        messages.push(user("as it says"));
+        let paid = ask(name, &messages);
+        assert_eq!(paid["tool_calls"].is_array(), is_paid, "{name}: {paid}");
+        // An equal call without a permit would be a question, at each of the gateways.
+        for at in [0, 1] {
+            let again = call(at, tool, arguments.clone());
+            assert_eq!(
+                again.contains("not executed"),
+                tool == "mail_send",
+                "{again}"
+            );
+        }
     }
 }
 
