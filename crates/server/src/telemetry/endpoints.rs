@@ -19,6 +19,10 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::metrics::{Answered, Metrics};
+use crate::api::Dialect;
+use crate::api::answer::chat::ChatCompletion;
+use crate::api::answer::messages::AnthropicMessage;
+use crate::api::answer::responses::OpenAiResponse;
 use crate::api::error::ApiError;
 use crate::api::http::{Hosts, Peer};
 use crate::sink;
@@ -163,10 +167,10 @@ async fn metrics(State(all): State<Endpoints>) -> Response {
 async fn watch(State(metrics): State<Arc<Metrics>>, request: Request, next: Next) -> Response {
     // A path is a client's word, and has no end.
     let (front, dialect) = match request.uri().path() {
-        "/v1/chat/completions" => ("proxy", "chat"),
-        "/v1/messages" => ("proxy", "messages"),
+        ChatCompletion::PATH => ("proxy", "chat"),
+        AnthropicMessage::PATH => ("proxy", "messages"),
         "/v1/messages/count_tokens" => ("proxy", "count_tokens"),
-        "/v1/responses" => ("proxy", "responses"),
+        OpenAiResponse::PATH => ("proxy", "responses"),
         "/v1/models" => ("proxy", "models"),
         crate::gateway::PATH => ("gateway", "mcp"),
         path if path.starts_with("/sluice/") => ("desk", "desk"),
