@@ -43,6 +43,8 @@ use crate::telemetry::{Check, Endpoints, Metrics};
 pub const DESK: &str = "/sluice/desk";
 /// What is watched from outside. It is served while the service stops, too.
 const WATCHED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+/// The API of the desk.
+const QUESTIONS: &str = "/sluice/v1/";
 /// How long requests may take to answer that they were cut.
 const FLUSH: Duration = Duration::from_secs(1);
 
@@ -203,7 +205,7 @@ impl Fronts {
 pub struct ServiceSetup {
     /// The first fronts.
     pub fronts: Fronts,
-    /// The page of the desk, if it is served at this address.
+    /// The page of the desk, if it is served at this address. Without it the API of the desk is not served here either.
     pub page: Option<PageRoutes>,
     /// What is watched from outside: `/healthz`, `/readyz` and `/metrics`.
     pub watched: Router,
@@ -327,6 +329,11 @@ async fn pass(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let is_here = peer.is_some_and(|peer| peer.0.ip().to_canonical().is_loopback());
     if let Some(page) = page.filter(|_| path == DESK && is_here) {
         return Redirect::to(&page.url()).into_response();
+    }
+    // The desk has an address of its own, which agents need not reach.
+    if page.is_none() && path.starts_with(QUESTIONS) {
+        let error = ApiError::invalid("the questions are at the address of desk_listen");
+        return error.with_status(StatusCode::NOT_FOUND).into_response();
     }
     let fronts = shared.fronts();
     // Counted before the phase is looked at, so that none begins unseen after it was decided that nothing runs.

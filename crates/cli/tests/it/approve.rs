@@ -78,7 +78,7 @@ fn asked(new: &NewQuestion) -> (Home, Desk, QuestionId) {
     (home, desk, id)
 }
 
-fn me() -> String {
+pub(crate) fn me() -> String {
     let output = Command::new("id").arg("-un").output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }

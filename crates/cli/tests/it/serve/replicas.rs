@@ -15,7 +15,7 @@ use store::{NewToken, PoolSettings, Role, Store};
 use test_support::Postgres;
 
 use super::{Service, config, request, rpc};
-use crate::home::Home;
+use crate::home::{Home, said};
 use crate::proxy::{Upstream, user};
 
 /// Clients at once.
@@ -46,12 +46,12 @@ fn write_secret(home: &Home, secret: &str) {
     file.write_all(secret.as_bytes()).unwrap();
 }
 
-/// A token of an agent for the services on this database.
-fn agent(url: &str) -> String {
+/// A token for the services on this database.
+fn token(url: &str, name: &str, role: Role) -> String {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let new = NewToken {
-        name: "agent".to_owned(),
-        role: Role::Agent,
+        name: name.to_owned(),
+        role,
         tenant: None,
         apps: Vec::new(),
         effects: Vec::new(),
@@ -101,7 +101,7 @@ fn killed_services_release_no_call_twice_and_lose_nothing() {
     }
     let start = |index: usize| Service::start(&homes[index], &[]);
     let mut services = [start(0), start(1)].map(Some);
-    let token = agent(&url);
+    let token = token(&url, "agent", Role::Agent);
     let host = |service: &Option<Service>| service.as_ref().unwrap().host.clone();
     let hosts = RwLock::new([host(&services[0]), host(&services[1])]);
     let (released, repeated) = (Mutex::new(BTreeSet::new()), Mutex::new(Vec::new()));
@@ -205,7 +205,7 @@ fn a_permitted_call_runs_at_the_other_service() {
         write_secret(home, &"s".repeat(40));
         Service::start(home, &[])
     });
-    let token = agent(&url);
+    let token = token(&url, "agent", Role::Agent);
     let bearer = format!("Bearer {token}");
     let tools = ["pay", "sluice_mail_inbox", "sluice_mail_send"].map(|name| {
         let properties = json!({"to": {"type": "string"}});
@@ -283,6 +283,55 @@ fn a_permitted_call_runs_at_the_other_service() {
             );
         }
     }
+}
+
+/// An answer that is given after the death of the service that asked counts at the next one.
+#[test]
+fn an_answer_outlives_the_service_that_asked() {
+    let Some(postgres) = Postgres::fast() else {
+        return;
+    };
+    let url = postgres.database();
+    let upstream = Upstream::start();
+    let more = format!("[service]\nsecret_file = \"secret\"\n[state]\nurl = \"{url}\"\n");
+    let homes = [(); 2].map(|()| Home::with(&config(&upstream, &more)));
+    let [asked, next] = homes.each_ref().map(|home| {
+        write_secret(home, &"s".repeat(40));
+        Service::start(home, &[])
+    });
+    let agent = token(&url, "agent", Role::Agent);
+    let ada = token(&url, "ada", Role::Approver);
+    let mail = asked.mail(&agent);
+    let (at_first, first) = thread::scope(|scope| {
+        let asking = scope.spawn(|| asked.message(&agent, &mail));
+        let question = next.question(&ada);
+        // The kernel gives it no chance: SIGKILL.
+        asked.signal("-KILL");
+        (asking.join().unwrap(), question)
+    });
+    assert!(at_first.is_none(), "{at_first:?}");
+    let file = homes[1].path("config/sluice/sluice.toml");
+    let id = first["id"].as_str().unwrap();
+    let mut approve = homes[1].sluice(&["approve", "yes", id, "--config"]);
+    approve.arg(file).env("SLUICE_TOKEN", &ada);
+    let message = thread::scope(|scope| {
+        let (count, begun) = (upstream.count(), Instant::now());
+        // The client sends its request again, to the one that is left.
+        let asking = scope.spawn(|| next.message(&agent, &mail).unwrap());
+        while upstream.count() == count {
+            assert!(begun.elapsed() < super::PATIENCE, "no model was asked");
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(next.question(&ada)["id"], first["id"]);
+        let (code, _, err) = said(&approve.output().unwrap());
+        assert_eq!(code, 0, "{err}");
+        asking.join().unwrap()
+    });
+    assert_eq!(message["tool_calls"][0]["function"]["name"], "pay");
+    // No other question was asked, and the answer was for one call.
+    assert_eq!(Service::questions(&next.host, &ada), Vec::<Value>::new());
+    let count = "SELECT count(*) FROM question";
+    assert_eq!(postgres.sql(&url, count).trim(), "1");
 }
 
 /// A database that is gone refuses requests, and its return is enough.
