@@ -123,6 +123,8 @@ pub struct TelemetrySettings {
     pub logs: LogForm,
     /// Whether traces and logs have the text of conversations.
     pub content: bool,
+    /// Whether apps are told the spans of their calls.
+    pub trace_apps: bool,
 }
 
 /// What a tenant may use in an hour: `[tenant.NAME]`. `None` is no limit.
@@ -215,6 +217,11 @@ pub(crate) fn telemetry(root: &Table<'_>) -> TelemetrySettings {
     let forms = [("text", LogForm::Text), ("json", LogForm::Json)];
     telemetry.logs = table.choice("logs", &forms).unwrap_or_default();
     telemetry.content = table.boolean("content").unwrap_or(false);
+    telemetry.trace_apps = table.boolean("trace_apps").unwrap_or(false);
+    if telemetry.trace_apps && !table.has("otlp") {
+        let message = "'trace_apps' has no effect without 'otlp'";
+        table.refuse("trace_apps", message, "write 'otlp', or leave it out");
+    }
     table.finish();
     telemetry
 }

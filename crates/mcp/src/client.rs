@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ifc::{Arguments, Label};
 use jsonschema::Validator;
-use rmcp::model::{CallToolRequest, InputRequiredResult, PingRequest};
+use rmcp::model::{CallToolRequest, ClientRequest, GetMeta, InputRequiredResult, PingRequest};
 use rmcp::service::{ClientInitializeError, RoleClient, RunningService, serve_client};
 use serde_json::{Map, Value};
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -137,7 +137,7 @@ impl AppClient {
 
     /// Calls a tool after its arguments (JSON text of an object) have been checked against its schema.
     /// The time counts from now, but not while the app waits for an answer of ours. When it is over, or `cancel` resolves
-    /// first, the app is told and the call ends; its late answer is thrown away. `number` is the hub's for the call.
+    /// first, the app is told and the call ends; its late answer is thrown away. `number` is the hub's for the call. A tool of the app's own is told `traceparent`.
     ///
     /// # Errors
     /// Why there is no result. If the app is gone as well, [`AppClient::ended`] says so.
@@ -146,6 +146,7 @@ impl AppClient {
         number: u64,
         tool: &str,
         arguments: &str,
+        traceparent: Option<String>,
         time: Duration,
         cancel: impl Future<Output = ()>,
     ) -> Result<CallResult, FailureReason> {
@@ -160,7 +161,7 @@ impl AppClient {
             biased;
             // First: what a call has done is done, so its result counts although the app has ended after it, or the
             // call was cancelled at the same moment.
-            result = self.checked_call(number, tool, arguments, validator.clone()) => result,
+            result = self.checked_call(number, tool, arguments, traceparent, validator.clone()) => result,
             reason = self.ending.0.cause() => Err(reason),
             () = cancel => Err(FailureReason::Cancelled),
             () = self.at_work(time) => Err(FailureReason::CallTimeout(ms)),
@@ -231,6 +232,7 @@ impl AppClient {
         number: u64,
         tool: &str,
         arguments: &str,
+        traceparent: Option<String>,
         validator: Option<Arc<Validator>>,
     ) -> Result<CallResult, FailureReason> {
         let Checked { text, members } = check_arguments(arguments.to_owned(), validator).await?;
@@ -245,7 +247,10 @@ impl AppClient {
         }
         let mut params = exact::call(number, tool.to_owned(), text);
         for _ in 0..=MAX_INPUT_ROUNDS {
-            let request = CallToolRequest::new(params.clone());
+            let mut request = ClientRequest::from(CallToolRequest::new(params.clone()));
+            if let Some(span) = &traceparent {
+                request.get_meta_mut().set_traceparent(span);
+            }
             let (peer, ending) = (self.service.peer(), &self.ending.0);
             let called = exact::ask(peer, request, Breach::CallAnswer, ending).await?;
             let Ok(needed) = serde_json::from_str::<InputRequiredResult>(&called) else {

@@ -91,6 +91,11 @@ pub trait EventSink: Send + Sync {
         None
     }
 
+    /// The same, if apps may know it.
+    fn context_for_apps(&self, _request: u64) -> Option<TraceContext> {
+        None
+    }
+
     /// Waits until all events so far are kept. What cannot be kept must not be done.
     ///
     /// # Errors
@@ -148,6 +153,14 @@ impl Sinks {
     pub(crate) fn took(&self, work: Work, begun: Instant) {
         let time = begun.elapsed();
         self.0.iter().for_each(|sink| sink.took(work, time));
+    }
+
+    /// The span of the request that this task works on, if apps may know it.
+    pub(crate) fn for_apps(&self) -> Option<TraceContext> {
+        let request = REQUEST.try_with(|number| *number).ok()?;
+        self.0
+            .iter()
+            .find_map(|sink| sink.context_for_apps(request))
     }
 
     /// Shows a request to all from its begin to its end. Without sinks nothing is counted.

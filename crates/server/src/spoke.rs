@@ -37,6 +37,7 @@ use self::incoming::{Incoming, LastWords, Refused};
 use crate::egress::{
     AskedConnection, Domains, Egress, Gate, Reach, TokenPort, open_names, open_tokens, relay,
 };
+use crate::sink::TraceContext;
 
 /// What to run, and what it may have. Its environment may hold secrets, so it cannot be printed.
 #[derive(Clone)]
@@ -81,6 +82,11 @@ pub trait Mediator: Send {
 
     /// Takes what the app says of its progress.
     fn progress(&mut self, _: Progress) {}
+
+    /// The span of the call, if the app may know.
+    fn span(&self) -> Option<TraceContext> {
+        None
+    }
 }
 
 /// Why a spoke does not run.
@@ -315,6 +321,7 @@ impl Spoke {
             tool: call.tool.clone(),
             arguments: call.arguments.to_json(),
             timeout_ms,
+            traceparent: mediator.span().map(|span| span.to_string()),
         };
         let bytes = match wire::encode(&frame) {
             Ok(bytes) => bytes,

@@ -323,9 +323,10 @@ impl<'a> Running<'a> {
                 tool,
                 arguments,
                 timeout_ms,
+                traceparent,
             }) => {
-                self.call(id, tool, arguments, Duration::from_millis(timeout_ms))
-                    .await
+                let time = Duration::from_millis(timeout_ms);
+                self.call(id, tool, arguments, traceparent, time).await
             }
             Some(HubFrame::Cancel { id }) => {
                 // Without its sender the call ends, and says itself that it was cancelled.
@@ -359,6 +360,7 @@ impl<'a> Running<'a> {
         id: u64,
         tool: String,
         arguments: String,
+        traceparent: Option<String>,
         time: Duration,
     ) -> Result<(), Outcome> {
         // The answers of two calls with one number could not be told apart.
@@ -378,10 +380,8 @@ impl<'a> Running<'a> {
         let client = Arc::clone(&self.client);
         self.calls.spawn(async move {
             let cancelled = async { cancelled.await.unwrap_or(()) };
-            (
-                id,
-                client.call(id, &tool, &arguments, time, cancelled).await,
-            )
+            let called = client.call(id, &tool, &arguments, traceparent, time, cancelled);
+            (id, called.await)
         });
         Ok(())
     }

@@ -69,9 +69,12 @@ impl Frame for HubFrame {
                 tool,
                 arguments,
                 timeout_ms,
+                traceparent,
                 ..
             } => {
                 check_tool_name(tool)?;
+                let bytes = traceparent.as_ref().map_or(0, String::len);
+                at_most("traceparent", bytes, MAX_TRACEPARENT_BYTES)?;
                 object("arguments", arguments, MAX_ARGUMENTS_BYTES)?;
                 within("timeout_ms", *timeout_ms, MAX_TIMEOUT_MS)
             }

@@ -8,7 +8,7 @@ use crate::limits::{HEADER_BYTES, MAX_FRAME_BYTES, MAX_FRAME_DEPTH, MAX_FRAME_NO
 
 /// The protocol's version. Hub and spoke are built together, so another version means a stale binary
 /// and is refused; there is no negotiation.
-pub const WIRE_VERSION: u8 = 9;
+pub const WIRE_VERSION: u8 = 10;
 
 /// Capacity that a decoder keeps between frames. Most frames are smaller; a larger buffer is given
 /// back after its frame.

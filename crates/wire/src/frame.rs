@@ -43,6 +43,9 @@ pub enum HubFrame {
         arguments: String,
         /// The time that the app has for the answer, in milliseconds.
         timeout_ms: u64,
+        /// The span that the app's own spans belong to (W3C Trace Context), if it may know. A resource and a prompt are
+        /// asked for without it.
+        traceparent: Option<String>,
     },
     /// Give up a call. It is still answered, by `CallFailed` with `Cancelled` unless its answer was
     /// on the way already.

@@ -32,6 +32,9 @@ pub const MAX_EXACT_BYTES: usize = 4 << 20;
 /// Longest JSON text of a call's arguments. A model never writes more; a file's content may.
 pub const MAX_ARGUMENTS_BYTES: usize = 1 << 20;
 
+/// Longest `traceparent`: version 00 of W3C Trace Context has exactly this length.
+pub const MAX_TRACEPARENT_BYTES: usize = 55;
+
 /// Most tools of one app that are listed; those beyond it are left out by name. Every tool costs prompt tokens, so a
 /// configuration offers a model a part of a long list.
 pub const MAX_TOOLS: usize = 1_024;

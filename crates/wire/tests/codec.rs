@@ -78,6 +78,7 @@ fn call(tool: &str, arguments: &str, timeout_ms: u64) -> HubFrame {
         tool: tool.into(),
         arguments: arguments.into(),
         timeout_ms,
+        traceparent: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
     }
 }
 
@@ -414,6 +415,13 @@ fn frames_beyond_their_limits_are_refused_at_both_ends() {
         call("t", "{}", MAX_TIMEOUT_MS + 1),
         call("t t", "{}", 1),
         call("t", &long(MAX_ARGUMENTS_BYTES), 1),
+        HubFrame::Call {
+            id: 1,
+            tool: "t".to_owned(),
+            arguments: "{}".to_owned(),
+            timeout_ms: 1,
+            traceparent: Some("0".repeat(MAX_TRACEPARENT_BYTES + 1)),
+        },
         of(&[], "A", "/"),
         of(&[""], "A", "/"),
         of(&["a\0"], "A", "/"),

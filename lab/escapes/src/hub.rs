@@ -208,6 +208,7 @@ pub(crate) fn of_an_app(mut channel: &UnixStream, ground: &Ground) -> Result<Vec
         tool: "attempt".to_owned(),
         arguments: arguments.to_string(),
         timeout_ms,
+        traceparent: None,
     })?)?;
     match next(channel, &mut decoder)? {
         SpokeFrame::Result { content, .. } => Ok(serde_json::from_str(&content)?),

@@ -37,6 +37,7 @@ fn a_service_has_defaults_and_every_key() {
         otlp = "http://collector:4318"
         logs = "json"
         content = true
+        trace_apps = true
         [tenant.team-a]
         calls_per_hour = 1000
         tokens_per_hour = 2_000_000
@@ -50,6 +51,7 @@ fn a_service_has_defaults_and_every_key() {
     assert!(config.service.secret_file.unwrap().ends_with("secret"));
     assert_eq!(config.audit.keep_days, 90);
     assert_eq!(config.telemetry.logs, LogForm::Json);
+    assert!(config.telemetry.trace_apps);
     let limits = &config.tenants["team-a"];
     assert_eq!((limits.calls, limits.questions), (Some(1000), Some(60)));
     assert_eq!(limits.tools["mail.send_email"], 20);
@@ -93,6 +95,12 @@ tools = { send = 1 }
     13: 'calls_per_hour' is out of range
     14: 'send' is not the name of a tool
     ");
+    let error = load("[telemetry]\ntrace_apps = true\n").unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("'trace_apps' has no effect without 'otlp'")
+    );
 }
 
 #[test]

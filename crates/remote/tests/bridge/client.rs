@@ -20,6 +20,9 @@ pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications
 /// What a server says of itself.
 pub(crate) const HANDSHAKE: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#;
 
+/// The span of each call.
+pub(crate) const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
 pub(crate) struct Client {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -77,10 +80,10 @@ impl Client {
         let _ = stdin.write_all(format!("{line}\n").as_bytes());
     }
 
-    /// A call with this id of a tool `t`.
+    /// A call with this id of a tool `t`, as the client of apps writes it.
     pub(crate) fn call(&mut self, id: u64) {
         self.say(&format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"t","arguments":{{}}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"_meta":{{"progressToken":"{id}","traceparent":"{TRACEPARENT}"}},"name":"t","arguments":{{}}}}}}"#
         ));
     }
 

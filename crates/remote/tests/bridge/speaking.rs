@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::client::{Client, HANDSHAKE, INITIALIZE, INITIALIZED, SECRET, settings};
+use crate::client::{Client, HANDSHAKE, INITIALIZE, INITIALIZED, SECRET, TRACEPARENT, settings};
 use test_support::{Reply, Request, Server, events, json, json_with, status};
 
 /// A server with a session, which answers calls as JSON.
@@ -54,6 +54,7 @@ fn each_request_has_session_version_and_header() {
     assert_eq!(of(call), "POST s-1 2025-11-25");
     assert_eq!(call.header("accept"), "application/json, text/event-stream");
     assert_eq!(call.header("mcp-method"), "");
+    assert_eq!(call.json()["params"]["_meta"]["traceparent"], TRACEPARENT);
     // The stream for what the server says by itself is asked for beside all this, and may be heard later.
     let end = requests.iter().find(|request| request.method == "DELETE");
     assert_eq!(of(end.unwrap()), "DELETE s-1 2025-11-25");

@@ -27,7 +27,7 @@ use super::stateless::Reply;
 use super::stored::Unpermitted;
 use super::{Caller, Client, Conversation, Running, lock, rpc};
 use crate::asked::AskOutcome;
-use crate::sink::{REDEEMED, Work};
+use crate::sink::{REDEEMED, TraceContext, Work};
 use crate::spoke::{Executed, Mediator, Spoke};
 
 /// Bytes of one result that are kept for questions. The label of what is left out is kept all the same.
@@ -429,6 +429,7 @@ impl Client {
                     client: self,
                     label: self.worst_label(&call),
                     progress: &caller.progress,
+                    span: self.span_for_app(&call),
                 };
                 let executed = spoke.execute(permit, &mut quiet, given_up).await;
                 executed.outcome.note(&receipt);
@@ -455,6 +456,16 @@ impl Client {
     fn worst_label(&self, call: &Call) -> Label {
         let worst = lock(&self.guard).guard.worst_label(call);
         worst.join(&Sink::Call(call).label())
+    }
+
+    /// The span of a call, if its app may know. A client chooses the number of its trace, by anything that it was returned:
+    /// neither questions nor rules about arguments cover it.
+    fn span_for_app(&self, call: &Call) -> Option<TraceContext> {
+        let span = self.gateway.parts.sinks.for_apps()?;
+        let guard = &lock(&self.guard).guard;
+        let limit = guard.rule(&Sink::Call(call)).ok()?.limit;
+        let everything = guard.history.label();
+        (everything.flows_to(&limit) && everything.flows_to(&call.label)).then_some(span)
     }
 
     /// Labels what became of a call, writes it down, and makes of it what the client may be given.
@@ -662,6 +673,7 @@ struct Quiet<'a> {
     /// The label of what the app says before its result.
     label: Label,
     progress: &'a mpsc::Sender<Progress>,
+    span: Option<TraceContext>,
 }
 
 #[async_trait]
@@ -678,5 +690,9 @@ impl Mediator for Quiet<'_> {
         }
         // The next says more.
         let _ = self.progress.try_send(update);
+    }
+
+    fn span(&self) -> Option<TraceContext> {
+        self.span
     }
 }

@@ -48,6 +48,8 @@ pub struct Spans {
     tracer: SdkTracer,
     names: Arc<PolicyNames>,
     content: bool,
+    /// Whether apps are told the spans of their calls.
+    for_apps: bool,
     /// By the number of the request.
     requests: Mutex<HashMap<u64, Request>>,
     /// The calls that clients execute, by digests of what they are.
@@ -100,10 +102,17 @@ impl Spans {
             provider,
             names,
             content,
+            for_apps: false,
             requests: Mutex::default(),
             calls: Mutex::default(),
             hasher: RandomState::new(),
         })
+    }
+
+    /// The same spans, which apps are told if that is `true`.
+    #[must_use]
+    pub fn for_apps(self, for_apps: bool) -> Self {
+        Self { for_apps, ..self }
     }
 
     /// Sends what waits. It blocks for some seconds at most.
@@ -284,6 +293,10 @@ impl EventSink for Spans {
             span: u64::from_be_bytes(context.span_id().to_bytes()),
             sampled: true,
         })
+    }
+
+    fn context_for_apps(&self, request: u64) -> Option<TraceContext> {
+        self.context(request).filter(|_| self.for_apps)
     }
 }
 

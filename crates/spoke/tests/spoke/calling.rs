@@ -130,6 +130,7 @@ fn arguments_that_do_not_fit_never_reach_the_app() {
         tool,
         arguments: TEXT.into(),
         timeout_ms: 15_000,
+        traceparent: None,
     });
     assert_eq!(hub.call_failure(4), FailureReason::UnknownTool);
 }

@@ -101,6 +101,7 @@ impl Hub {
             tool,
             arguments,
             timeout_ms,
+            traceparent: None,
         });
     }
 

@@ -77,7 +77,8 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
     let spans = telemetry.otlp.as_ref().map(|otlp| {
         let (names, metrics) = (Arc::clone(&names), Arc::clone(&metrics));
         let spans = Spans::new(otlp, names, metrics, telemetry.content);
-        spans.map(Arc::new).map_err(|reason| anyhow!(reason))
+        let spans = spans.map(|spans| Arc::new(spans.for_apps(telemetry.trace_apps)));
+        spans.map_err(|reason| anyhow!(reason))
     });
     let spans = spans.transpose()?;
     sinks.extend(

@@ -4,6 +4,7 @@ mod desk;
 mod manager;
 mod reload;
 mod replicas;
+mod traces;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
