@@ -23,28 +23,22 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::any;
 use hyper::body::{Frame, SizeHint};
 use hyper_util::service::TowerToHyperService;
-use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::api::answer::messages::AnthropicMessage;
-use crate::api::answer::responses::OpenAiResponse;
 use crate::api::error::ApiError;
 use crate::api::http::{self, Hosts, MAX_CONNECTIONS, Peer};
-use crate::api::{Dialect, frame::Frame as EventFrame};
+use crate::api::route::Route;
 use crate::desk::Desk;
 use crate::desk::page::PageRoutes;
 use crate::gateway::Routes;
 use crate::proxy::ProxyRoutes;
-use crate::telemetry::{Check, Endpoints, Metrics};
+use crate::sink;
+use crate::telemetry::{Check, Endpoints, MeasuredRequest, Metrics};
 
 /// Where the page of the desk is found, at any name of the service.
 pub const DESK: &str = "/sluice/desk";
-/// What is watched from outside. It is served while the service stops, too.
-const WATCHED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
-/// The API of the desk.
-const QUESTIONS: &str = "/sluice/v1/";
 /// How long requests may take to answer that they were cut.
 const FLUSH: Duration = Duration::from_secs(1);
 
@@ -87,15 +81,6 @@ impl Check for Stopping {
             false => Ok(()),
         }
     }
-}
-
-/// What is watched from outside. `hosts` are the names by which other machines reach the service, if they may.
-pub fn watched(endpoints: &Endpoints, hosts: Option<&[String]>) -> Router {
-    let hosts = Hosts::new(hosts.is_some(), hosts.unwrap_or_default());
-    let check = middleware::from_fn_with_state(hosts, http::check_host);
-    // The checks of a cluster name no host that is known here, and learn only whether this runs.
-    let health = endpoints.health();
-    health.merge(endpoints.guarded_metrics().layer(check))
 }
 
 /// The address of a service, taken.
@@ -165,7 +150,11 @@ impl Fronts {
     ) -> Self {
         let checked = Hosts::new(hosts.is_some(), hosts.unwrap_or_default());
         let router = gateway.router.clone().merge(desk.router());
-        let no_proxy = move |request: Request| async move { no_proxy(request.uri().path(), why) };
+        let no_proxy = move |request: Request| async move {
+            let message = format!("this service has no proxy for models: {why}");
+            let error = ApiError::invalid(message).with_status(StatusCode::NOT_FOUND);
+            Route::of(request.uri().path()).response(error)
+        };
         let router = router
             .route("/v1/{*path}", any(no_proxy))
             .fallback(http::nothing_here);
@@ -207,8 +196,8 @@ pub struct ServiceSetup {
     pub fronts: Fronts,
     /// The page of the desk, if it is served at this address. Without it the API of the desk is not served here either.
     pub page: Option<PageRoutes>,
-    /// What is watched from outside: `/healthz`, `/readyz` and `/metrics`.
-    pub watched: Router,
+    /// What is watched from outside, and counts its requests.
+    pub endpoints: Endpoints,
     /// How long running requests may go on once it stops.
     pub drain: Duration,
     /// Who learns that it stops.
@@ -219,13 +208,14 @@ pub struct ServiceSetup {
 pub struct Service {
     listener: Listener,
     shared: Arc<Shared>,
-    metrics: Option<Arc<Metrics>>,
 }
 
 struct Shared {
     fronts: RwLock<Arc<Fronts>>,
     page: Option<PageRoutes>,
+    /// Served while the service stops, too.
     watched: Router,
+    metrics: Arc<Metrics>,
     drain: Duration,
     stopping: Stopping,
 }
@@ -255,22 +245,12 @@ impl Service {
         let shared = Arc::new(Shared {
             fronts: RwLock::new(Arc::new(setup.fronts)),
             page: setup.page,
-            watched: setup.watched,
+            watched: setup.endpoints.router(),
+            metrics: setup.endpoints.metrics,
             drain: setup.drain,
             stopping: setup.stopping,
         });
-        Self {
-            listener,
-            shared,
-            metrics: None,
-        }
-    }
-
-    /// Counts and times its requests in these metrics.
-    #[must_use]
-    pub fn measured(mut self, metrics: Arc<Metrics>) -> Self {
-        self.metrics = Some(metrics);
-        self
+        Self { listener, shared }
     }
 
     /// Replaces its fronts.
@@ -281,16 +261,8 @@ impl Service {
     /// Serves until `shutdown` is ready. Then requests that begin are refused with 503, and those under way go on until they
     /// are over or the time is up; what is left is answered with 503.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let Self {
-            listener,
-            shared,
-            metrics,
-        } = self;
+        let Self { listener, shared } = self;
         let router = Router::new().fallback(pass).with_state(Arc::clone(&shared));
-        let router = match metrics {
-            Some(metrics) => metrics.watch(router),
-            None => router,
-        };
         let ending = async {
             shutdown.await;
             shared.stopping.0.send_replace(Phase::Draining);
@@ -312,53 +284,68 @@ impl Shared {
         let fronts = self.fronts.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&fronts)
     }
+
+    /// The answer of a front, and what its body is held by.
+    async fn answer(&self, route: Route, request: Request) -> (Response, Option<Running>) {
+        let fronts = self.fronts();
+        // Counted before the phase is looked at, so that none begins unseen after it was decided that nothing runs.
+        fronts.running.send_modify(|count| *count += 1);
+        let mut running = Running {
+            cut: Box::pin(Stopping::cut(self.stopping.0.subscribe())),
+            fronts,
+        };
+        if self.stopping.has_begun() {
+            return (stopped(route), None);
+        }
+        let answering = call(running.fronts.router.clone(), request);
+        tokio::select! {
+            biased;
+            response = answering => (response, Some(running)),
+            () = &mut running.cut => (stopped(route), None),
+        }
+    }
 }
 
 /// Brings a request to where it belongs.
 async fn pass(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let page = shared.page.as_ref();
-    if let Some(page) = page.filter(|page| page.is_asked(request.headers())) {
-        return call(page.router.clone(), request).await;
-    }
-    let path = request.uri().path().to_owned();
-    if WATCHED.contains(&path.as_str()) {
+    let own_page = page.filter(|page| page.is_asked(request.headers()));
+    let path = request.uri().path();
+    let route = Route::of(path);
+    if own_page.is_none() && route == Route::Watched {
         return call(shared.watched.clone(), request).await;
     }
     // The name is for a browser of this machine. It lets no one in.
     let peer = request.extensions().get::<Peer>();
     let is_here = peer.is_some_and(|peer| peer.0.ip().to_canonical().is_loopback());
-    if let Some(page) = page.filter(|_| path == DESK && is_here) {
-        return Redirect::to(&page.url()).into_response();
-    }
-    // The desk has an address of its own, which agents need not reach.
-    if page.is_none() && path.starts_with(QUESTIONS) {
-        let error = ApiError::invalid("the questions are at the address of desk_listen");
-        return error.with_status(StatusCode::NOT_FOUND).into_response();
-    }
-    let fronts = shared.fronts();
-    // Counted before the phase is looked at, so that none begins unseen after it was decided that nothing runs.
-    let running = Running::new(&fronts);
-    if shared.stopping.has_begun() {
-        return stopped(&path);
-    }
-    let mut cut = Box::pin(Stopping::cut(shared.stopping.0.subscribe()));
-    let response = tokio::select! {
-        biased;
-        response = call(fronts.router.clone(), request) => response,
-        () = &mut cut => return stopped(&path),
+    let to_page = page.filter(|_| path == DESK && is_here);
+    let measured = shared.metrics.request(route);
+    let answering = async {
+        match (own_page, to_page) {
+            (Some(page), _) => (call(page.router.clone(), request).await, None),
+            (_, Some(page)) => (Redirect::to(&page.url()).into_response(), None),
+            // The desk has an address of its own, which agents need not reach.
+            _ if page.is_none() && route == Route::Desk => {
+                let error = ApiError::invalid("the questions are at the address of desk_listen");
+                (error.with_status(StatusCode::NOT_FOUND).into_response(), None)
+            }
+            _ => shared.answer(route, request).await,
+        }
     };
-    let (head, body) = response.into_parts();
-    let kind = head.headers.get(CONTENT_TYPE);
+    let (tenant, (response, running)) = sink::with_tenant(answering).await;
+    measured.answered(response.status().as_u16(), tenant.as_deref());
+    let kind = response.headers().get(CONTENT_TYPE);
     let is_stream = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-    let end = is_stream.then(|| last_event(&path)).flatten();
-    let body = Counted {
-        body,
-        cut,
-        end,
-        is_over: false,
-        _running: running,
-    };
-    Response::from_parts(head, Body::new(body))
+    let last = is_stream.then(|| route.last_event(&error())).flatten();
+    response.map(|body| {
+        Body::new(HeldBody {
+            body,
+            last: last.map(|frame| frame.text().into()),
+            is_cut: false,
+            running,
+            _measured: measured,
+        })
+    })
 }
 
 async fn call(router: Router, request: Request) -> Response {
@@ -370,69 +357,36 @@ fn error() -> ApiError {
     ApiError::unavailable("the service stops; try again at the next one")
 }
 
-/// An error in the form of the API at this path.
-fn refused(path: &str, error: ApiError) -> Response {
-    match path {
-        _ if path.starts_with(AnthropicMessage::PATH) => AnthropicMessage::response(&error),
-        OpenAiResponse::PATH => OpenAiResponse::response(&error),
-        _ => error.into_response(),
-    }
-}
-
-fn no_proxy(path: &str, why: &str) -> Response {
-    let error = ApiError::invalid(format!("this service has no proxy for models: {why}"));
-    refused(path, error.with_status(StatusCode::NOT_FOUND))
-}
-
-fn stopped(path: &str) -> Response {
-    let mut response = refused(path, error());
+fn stopped(route: Route) -> Response {
+    let mut response = route.response(error());
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);
     response
 }
 
-/// What ends a stream of the API at this path that is cut. A client that does not know it sees a stream without its end.
-fn last_event(path: &str) -> Option<Bytes> {
-    let frame = match path {
-        _ if path.starts_with(AnthropicMessage::PATH) => {
-            EventFrame::named("error", AnthropicMessage::error(&error()))
-        }
-        OpenAiResponse::PATH => {
-            let body = error().body();
-            EventFrame::named("error", body.get("error").cloned().unwrap_or_default())
-        }
-        super::gateway::PATH => return None,
-        _ => EventFrame::data(&json!(error().body())),
-    };
-    Some(frame.text().into())
-}
-
-/// A request that is not over.
-struct Running(Arc<Fronts>);
-
-impl Running {
-    fn new(fronts: &Arc<Fronts>) -> Self {
-        fronts.running.send_modify(|count| *count += 1);
-        Self(Arc::clone(fronts))
-    }
+/// A request of fronts that is not over, and what ends it early.
+struct Running {
+    fronts: Arc<Fronts>,
+    cut: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.running.send_modify(|count| *count -= 1);
+        self.fronts.running.send_modify(|count| *count -= 1);
     }
 }
 
-/// The body of an answer, which counts as running until its end and is cut with the service.
-struct Counted {
+/// The body of an answer. Its request is over with it, and one of fronts is cut with the service.
+struct HeldBody {
     body: Body,
-    cut: Pin<Box<dyn Future<Output = ()> + Send>>,
-    end: Option<Bytes>,
-    is_over: bool,
-    _running: Running,
+    /// What is sent in the place of the rest, if it is cut.
+    last: Option<Bytes>,
+    is_cut: bool,
+    running: Option<Running>,
+    _measured: MeasuredRequest,
 }
 
-impl HttpBody for Counted {
+impl HttpBody for HeldBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -440,26 +394,29 @@ impl HttpBody for Counted {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        if self.is_over {
+        if self.is_cut {
             return Poll::Ready(None);
         }
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
             return Poll::Ready(frame);
         }
-        if self.cut.as_mut().poll(context).is_pending() {
+        let cut = self
+            .running
+            .as_mut()
+            .map(|it| it.cut.as_mut().poll(context));
+        if cut.is_none_or(|cut| cut.is_pending()) {
             return Poll::Pending;
         }
-        self.is_over = true;
-        let end = self.end.take();
-        Poll::Ready(Some(match end {
-            Some(end) => Ok(Frame::data(end)),
+        self.is_cut = true;
+        Poll::Ready(Some(match self.last.take() {
+            Some(last) => Ok(Frame::data(last)),
             // The connection is closed: half of an answer is not taken for all of it.
             None => Err(axum::Error::new(io::Error::other("the service stops"))),
         }))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.is_over || self.body.is_end_stream()
+        self.is_cut || self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

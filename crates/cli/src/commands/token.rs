@@ -56,7 +56,7 @@ enum Action {
         /// The person or agent: the name in `approvers`, and under which answers are recorded.
         name: String,
         /// agent: sends requests to the proxy and gateway of `sluice serve`, and sees no question. approver: answers questions.
-        /// admin: answers all questions, and reads the metrics of a service from other machines.
+        /// admin: answers all questions, and reads the metrics of a service.
         #[arg(long, default_value = "approver", value_parser = PossibleValuesParser::new(Role::ALL.map(Role::name)).map(role))]
         role: Role,
         /// The tenant of the agent, or the one whose questions the approver sees [default: no tenant, and all questions].

@@ -55,10 +55,10 @@ fn the_commands_of_the_page_do_what_they_say() {
     output.read_line(&mut line).unwrap();
     let serving: Value = serde_json::from_str(&line).unwrap();
     let script = blocks(&page(), "sh").join("");
-    let script = script.replace("/etc/sluice/sluice.toml", file).replace(
-        "http://127.0.0.1:8080",
-        serving["listening"].as_str().unwrap(),
-    );
+    let script = script.replace("/etc/sluice/sluice.toml", file);
+    let at = |front: &str| serving[front].as_str().unwrap();
+    let script = script.replace("http://127.0.0.1:8080", at("listening"));
+    let script = script.replace("http://127.0.0.1:9090/metrics", at("metrics"));
     // As in `sluice`, with the program of this build first.
     let like = sluice(&[]);
     let mut shell = Command::new("sh");

@@ -46,10 +46,20 @@ pub(crate) trait Dialect: Send + Unpin + 'static {
     fn end(&mut self, choice: &Choice, usage: &Usage) -> Vec<Frame>;
 
     /// The end of a stream that failed.
-    fn failed(&mut self, error: &ApiError) -> Vec<Frame>;
+    fn failed(&mut self, error: &ApiError) -> Vec<Frame> {
+        vec![Self::last_event(error)]
+    }
+
+    /// The end of a stream that failed, where nothing is known of what came before. A client that does not know the event sees
+    /// a stream without its end.
+    fn last_event(error: &ApiError) -> Frame {
+        Frame::data(&Self::error(error))
+    }
 
     /// The body of an answer to a request that failed.
-    fn error(error: &ApiError) -> Value;
+    fn error(error: &ApiError) -> Value {
+        error.body()
+    }
 
     /// The answer to a request that failed.
     fn response(error: &ApiError) -> Response {

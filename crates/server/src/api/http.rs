@@ -199,11 +199,6 @@ impl Hosts {
         }
     }
 
-    /// Loopback alone.
-    pub(crate) fn loopback() -> Self {
-        Self::new(false, &[])
-    }
-
     /// Lets a request through, or says why not.
     pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         let forbidden = |message| ApiError::invalid(message).with_status(StatusCode::FORBIDDEN);

@@ -34,10 +34,11 @@ use super::{Client, Gateway, lock};
 use crate::access::{Access, Holder};
 use crate::api::error::ApiError;
 use crate::api::http::{self, Budget, Hosts, MAX_CONNECTIONS, json_body};
+use crate::api::route::MCP;
 use crate::desk::{Desk, fresh_token};
 
 /// Where clients send their messages.
-pub const PATH: &str = "/mcp";
+pub const PATH: &str = MCP;
 /// The header that says whose message it is.
 const SESSION: &str = "mcp-session-id";
 /// Clients at once. Each has spokes of its own.

@@ -38,6 +38,7 @@ use crate::api::{
     answer::{CallOut, Choice, chat::ChatCompletion, model_list},
     error::ApiError,
     http::{self, Budget, Hosts, Slot},
+    route::MODELS,
     stream::{SILENCE, StreamItem, StreamSender, stream},
 };
 
@@ -136,8 +137,8 @@ fn router(broker: Arc<Broker>, allow_remote: bool) -> Router {
     });
     let hosts = Hosts::new(allow_remote, &[]);
     Router::new()
-        .route("/v1/chat/completions", post(chat))
-        .route("/v1/models", get(models))
+        .route(ChatCompletion::PATH, post(chat))
+        .route(MODELS, get(models))
         .fallback(http::nothing_here)
         .layer(middleware::from_fn_with_state(hosts, http::check_host))
         .with_state(shared)

@@ -77,7 +77,7 @@ use crate::{
         },
         error::ApiError,
         http::{self, Budget, Hosts},
-        stream,
+        route, stream,
     },
     consult::random,
     desk::Desk,
@@ -432,8 +432,8 @@ fn router(
             // Codex tries a WebSocket first, and comes by `POST` after this.
             post(serve::<OpenAiResponse>).get(StatusCode::UPGRADE_REQUIRED),
         )
-        .route("/v1/messages/count_tokens", post(count_tokens))
-        .route("/v1/models", get(models))
+        .route(route::COUNT_TOKENS, post(count_tokens))
+        .route(route::MODELS, get(models))
         // Claude Code looks whether anything answers.
         .route("/", get(StatusCode::NO_CONTENT))
         .with_state(shared.clone());

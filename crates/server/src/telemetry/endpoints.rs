@@ -1,31 +1,23 @@
-//! `/metrics`, `/healthz` and `/readyz`, and what is measured of every request.
+//! `/metrics`, `/healthz` and `/readyz`.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use axum::body::{Body, Bytes};
-use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
-use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Extension, Json, Router};
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use axum::{Json, Router};
 use serde_json::json;
+use store::{Role, Time};
 use tokio::time::timeout;
 
-use super::metrics::{Answered, Metrics};
-use crate::api::Dialect;
-use crate::api::answer::chat::ChatCompletion;
-use crate::api::answer::messages::AnthropicMessage;
-use crate::api::answer::responses::OpenAiResponse;
+use super::metrics::Metrics;
+use crate::access::keys;
 use crate::api::error::ApiError;
-use crate::api::http::{Hosts, Peer};
-use crate::sink;
+use crate::api::route::{HEALTHZ, METRICS, READYZ};
 
 /// How long a check may take before it counts as failed. Kubernetes asks with one second of patience by default.
 const PATIENCE: Duration = Duration::from_millis(800);
@@ -38,63 +30,45 @@ pub trait Check: Send + Sync {
     async fn check(&self) -> Result<(), String>;
 }
 
-/// Knows who may read metrics.
-#[async_trait]
-pub trait Admins: Send + Sync {
-    /// Whether this is the token of an administrator.
-    async fn admits(&self, token: &str) -> bool;
-}
-
-/// Knows the questions that wait.
-#[async_trait]
-pub trait Waiting: Send + Sync {
-    /// How many wait, and for how long the oldest has. `None` if that cannot be known now.
-    async fn waiting(&self) -> Option<(usize, Duration)>;
-}
-
 /// What the endpoints show.
 #[derive(Clone)]
 pub struct Endpoints {
     /// All metrics.
     pub metrics: Arc<Metrics>,
-    /// The questions that wait.
-    pub waiting: Option<Arc<dyn Waiting>>,
-    /// What must hold for [`Endpoints::health`] to say `ready`, by name: `state`, `configuration`, `draining`.
+    /// What must hold for `/readyz` to say `ready`, by name: `state`, `configuration`, `draining`.
     pub checks: Vec<(&'static str, Arc<dyn Check>)>,
-    /// Who may read metrics from another machine.
-    pub admins: Option<Arc<dyn Admins>>,
+    /// The questions that wait, and the tokens of administrators.
+    pub desk: Arc<store::Desk>,
 }
 
 impl Endpoints {
-    /// `/healthz` and `/readyz`, which need no token.
-    pub fn health(&self) -> Router {
+    /// `/healthz` and `/readyz`, which need no token, and `/metrics`, which needs that of an administrator.
+    pub fn router(&self) -> Router {
+        let alive = || async { Json(json!({"status": "alive"})) };
         Router::new()
-            .route(
-                "/healthz",
-                get(|| async { Json(json!({"status": "alive"})) }),
-            )
-            .route("/readyz", get(ready))
+            .route(HEALTHZ, get(alive))
+            .route(READYZ, get(ready))
+            .route(METRICS, get(admin_metrics))
             .with_state(self.clone())
     }
 
-    /// `/metrics` for programs of this machine and for administrators. What a proxy on this machine passes on is of another
-    /// machine if it keeps the name of the host or adds the header of a proxy.
-    pub fn guarded_metrics(&self) -> Router {
-        let guard = middleware::from_fn_with_state(self.clone(), admit);
-        self.metrics().route_layer(guard)
-    }
-
     /// `/metrics` for all that reach the address.
-    pub fn metrics(&self) -> Router {
-        let router = Router::new().route("/metrics", get(metrics));
+    pub fn open_metrics(&self) -> Router {
+        let router = Router::new().route(METRICS, get(metrics));
         router.with_state(self.clone())
     }
-}
 
-impl Metrics {
-    /// Counts and times all requests of a router.
-    pub fn watch(self: Arc<Self>, router: Router) -> Router {
-        router.layer(middleware::from_fn_with_state(self, watch))
+    /// How many questions wait, and for how long the oldest has. `None` if the store does not say.
+    async fn waiting(&self) -> Option<(usize, Duration)> {
+        let now = Time::from(SystemTime::now());
+        let waiting = self.metrics.stored("questions", self.desk.waiting(now));
+        let waiting = timeout(PATIENCE, waiting).await.ok()?.ok()?.all;
+        let asked = waiting.iter().map(|kept| kept.asked.millis());
+        let age = now
+            .millis()
+            .saturating_sub(asked.min().unwrap_or(now.millis()));
+        let age = Duration::from_millis(u64::try_from(age).unwrap_or_default());
+        Some((waiting.len(), age))
     }
 }
 
@@ -118,127 +92,29 @@ async fn ready(State(all): State<Endpoints>) -> Response {
     (code, [(CACHE_CONTROL, "no-store")], body).into_response()
 }
 
-async fn admit(
-    State(all): State<Endpoints>,
-    peer: Option<Extension<Peer>>,
-    headers: HeaderMap,
-    request: Request,
-    next: Next,
-) -> Response {
-    let is_local = peer.is_some_and(|Extension(Peer(peer))| peer.ip().to_canonical().is_loopback());
-    // A proxy on this machine passes requests of others on, and says so by one of these.
-    let is_local = is_local && Hosts::loopback().admit(&headers).is_ok() && !is_forwarded(&headers);
-    let token = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
-    let token = token.and_then(|it| it.strip_prefix("Bearer "));
-    let is_admitted = match (is_local, token, &all.admins) {
-        (true, ..) => true,
-        (false, Some(token), Some(admins)) => admins.admits(token).await,
-        _ => false,
-    };
-    if is_admitted {
-        return next.run(request).await;
+async fn admin_metrics(all: State<Endpoints>, headers: HeaderMap) -> Result<Response, ApiError> {
+    for token in keys(&headers) {
+        let found = all.desk.admit(token, SystemTime::now().into());
+        let found = all.metrics.stored("token", found).await;
+        let failed = |_| ApiError::unavailable("tokens cannot be checked now; try again");
+        if found
+            .map_err(failed)?
+            .is_some_and(|token| token.role == Role::Admin)
+        {
+            return Ok(metrics(all).await);
+        }
     }
     all.metrics.login_denied("metrics");
-    let message =
-        "metrics are for this machine; send the token of an administrator as Authorization: Bearer";
-    ApiError::new(StatusCode::UNAUTHORIZED, message).into_response()
-}
-
-/// Whether a proxy says that it passes the request on.
-fn is_forwarded(headers: &HeaderMap) -> bool {
-    let is_mark = |name: &str| {
-        ["forwarded", "via", "x-real-ip"].contains(&name) || name.starts_with("x-forwarded-")
-    };
-    headers.keys().any(|name| is_mark(name.as_str()))
+    let message = "metrics need the token of an administrator as Authorization: Bearer; `metrics_listen` of [service] \
+                   is an address that needs none";
+    Err(ApiError::new(StatusCode::UNAUTHORIZED, message))
 }
 
 async fn metrics(State(all): State<Endpoints>) -> Response {
-    if let Some(waiting) = &all.waiting {
-        let waiting = timeout(PATIENCE, waiting.waiting()).await;
-        all.metrics.set_waiting(waiting.unwrap_or_default());
-    }
+    all.metrics.set_waiting(all.waiting().await);
     const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     match all.metrics.encode() {
         Ok(text) => ([(CONTENT_TYPE, TYPE)], text).into_response(),
         Err(error) => ApiError::internal(error.to_string()).into_response(),
-    }
-}
-
-async fn watch(State(metrics): State<Arc<Metrics>>, request: Request, next: Next) -> Response {
-    // A path is a client's word, and has no end.
-    let (front, dialect) = match request.uri().path() {
-        ChatCompletion::PATH => ("proxy", "chat"),
-        AnthropicMessage::PATH => ("proxy", "messages"),
-        "/v1/messages/count_tokens" => ("proxy", "count_tokens"),
-        OpenAiResponse::PATH => ("proxy", "responses"),
-        "/v1/models" => ("proxy", "models"),
-        crate::gateway::PATH => ("gateway", "mcp"),
-        path if path.starts_with("/sluice/") => ("desk", "desk"),
-        "/metrics" | "/healthz" | "/readyz" => return next.run(request).await,
-        _ => ("other", "other"),
-    };
-    metrics.request_begins(front);
-    let running = Running {
-        metrics,
-        front,
-        begun: Instant::now(),
-    };
-    let (tenant, response) = sink::with_tenant(next.run(request)).await;
-    let (status, tenant) = (response.status().as_u16(), tenant.as_deref());
-    let answered = Answered {
-        front,
-        dialect,
-        tenant,
-        status,
-    };
-    running.metrics.request_answered(&answered);
-    if status >= 400 {
-        let seconds = running.begun.elapsed().as_secs_f64();
-        tracing::info!(front, dialect, tenant, status, seconds, "request refused");
-    }
-    response.map(|body| {
-        Body::new(Watched {
-            body,
-            _running: running,
-        })
-    })
-}
-
-/// A request that is being answered. It is over when this is dropped: with the last byte, or with its client.
-struct Running {
-    metrics: Arc<Metrics>,
-    front: &'static str,
-    begun: Instant,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.metrics.request_ends(self.front, self.begun.elapsed());
-    }
-}
-
-/// The body of an answer, by whose end the request is over.
-struct Watched {
-    body: Body,
-    _running: Running,
-}
-
-impl HttpBody for Watched {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

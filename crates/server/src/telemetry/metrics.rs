@@ -17,6 +17,7 @@ use prometheus_client::registry::Registry;
 use tracing::{info, warn};
 
 use super::names::PolicyNames;
+use crate::api::route::Route;
 use crate::sink::{At, EventSink, Work};
 
 type Labels = Vec<(&'static str, String)>;
@@ -128,16 +129,6 @@ impl MetricConstructor<Histogram> for Buckets {
     fn new_metric(&self) -> Histogram {
         Histogram::new(exponential_buckets(self.0, self.1, self.2))
     }
-}
-
-/// How a request was answered.
-pub(super) struct Answered<'a> {
-    pub(super) front: &'static str,
-    pub(super) dialect: &'static str,
-    /// Of the token, if it has one.
-    pub(super) tenant: Option<&'a str>,
-    /// The status of HTTP.
-    pub(super) status: u16,
 }
 
 /// The metrics of a process. It is a sink of all fronts; what is no event of a front is counted by its methods.
@@ -264,13 +255,16 @@ impl Metrics {
         self.count("errors", 1, &[("kind", kind)]);
     }
 
-    pub(super) fn request_begins(&self, front: &'static str) {
+    /// A request that begins.
+    pub(crate) fn request(self: &Arc<Self>, route: Route) -> MeasuredRequest {
+        let (front, dialect) = route.names();
         self.in_flight(front, 1);
-    }
-
-    pub(super) fn request_ends(&self, front: &'static str, time: Duration) {
-        self.in_flight(front, -1);
-        self.time("request_seconds", time, &[("front", front)]);
+        MeasuredRequest {
+            metrics: Arc::clone(self),
+            front,
+            dialect,
+            begun: Instant::now(),
+        }
     }
 
     fn in_flight(&self, front: &'static str, by: i64) {
@@ -278,19 +272,6 @@ impl Metrics {
             family
                 .get_or_create(&labels(&[("front", front)]))
                 .inc_by(by);
-        }
-    }
-
-    pub(super) fn request_answered(&self, answered: &Answered<'_>) {
-        let Answered { front, status, .. } = *answered;
-        let is_denied = status == 401 || status == 403 && front == "desk";
-        let status = status.to_string();
-        let (dialect, tenant) = (answered.dialect, answered.tenant.unwrap_or_default());
-        let [front_is, dialect] = [("front", front), ("dialect", dialect)];
-        let (status, tenant) = (("status", &*status), ("tenant", tenant));
-        self.count("requests", 1, &[front_is, dialect, status, tenant]);
-        if is_denied {
-            self.login_denied(front);
         }
     }
 
@@ -367,6 +348,42 @@ impl Metrics {
                 .get_or_create(&labels(of))
                 .observe(time.as_secs_f64());
         }
+    }
+}
+
+/// A request that is being answered. It is over when this is dropped: with the last byte, or with its client.
+pub(crate) struct MeasuredRequest {
+    metrics: Arc<Metrics>,
+    front: &'static str,
+    dialect: &'static str,
+    begun: Instant,
+}
+
+impl MeasuredRequest {
+    /// It was answered with this status of HTTP. `tenant` is that of its token, if it has one.
+    pub(crate) fn answered(&self, status: u16, tenant: Option<&str>) {
+        let (front, dialect) = (self.front, self.dialect);
+        if status >= 400 {
+            let seconds = self.begun.elapsed().as_secs_f64();
+            info!(front, dialect, tenant, status, seconds, "request refused");
+        }
+        if status == 401 || status == 403 && front == "desk" {
+            self.metrics.login_denied(front);
+        }
+        let (front, dialect) = (("front", front), ("dialect", dialect));
+        let (status, tenant) = (status.to_string(), tenant.unwrap_or_default());
+        let (status, tenant) = (("status", &*status), ("tenant", tenant));
+        let of = [front, dialect, status, tenant];
+        self.metrics.count("requests", 1, &of);
+    }
+}
+
+impl Drop for MeasuredRequest {
+    fn drop(&mut self) {
+        let of = [("front", self.front)];
+        self.metrics.in_flight(self.front, -1);
+        self.metrics
+            .time("request_seconds", self.begun.elapsed(), &of);
     }
 }
 

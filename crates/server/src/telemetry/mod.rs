@@ -10,8 +10,9 @@ mod names;
 mod spans;
 mod store;
 
-pub use endpoints::{Admins, Check, Endpoints, Waiting};
+pub use endpoints::{Check, Endpoints};
 pub use logs::Logs;
+pub(crate) use metrics::MeasuredRequest;
 pub use metrics::Metrics;
 pub use names::PolicyNames;
 pub use spans::Spans;

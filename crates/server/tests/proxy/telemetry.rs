@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::body::Bytes;
 use axum::{Router, extract::State, routing::post};
@@ -13,10 +13,9 @@ use ifc::Answer;
 use serde_json::{Value, json};
 use server::proxy::ProxyRoutes;
 use server::service::{Fronts, Listener, Service, ServiceSetup, Stopping};
-use server::telemetry::{
-    Check, Endpoints, Logs, MeteredState, Metrics, PolicyNames, Spans, Waiting,
-};
+use server::telemetry::{Check, Endpoints, Logs, MeteredState, Metrics, PolicyNames, Spans};
 use server::{At, Began, EventSink, Sinks, TraceContext};
+use store::{NewQuestion, NewToken, Role, Time};
 use tokio::net::TcpListener;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -49,15 +48,42 @@ struct Watched {
     metrics: Arc<Metrics>,
     spans: Arc<Spans>,
     upstream: Upstream,
+    admin: String,
 }
 
-struct Two;
-
-#[async_trait::async_trait]
-impl Waiting for Two {
-    async fn waiting(&self) -> Option<(usize, Duration)> {
-        Some((2, Duration::from_secs(90)))
+/// A desk with two questions, the older one of 90 seconds ago, and the token of an admin.
+async fn desk() -> (Arc<store::Desk>, String) {
+    let desk = store::Desk::in_memory().unwrap();
+    let now = Time::from(SystemTime::now()).millis();
+    for (key, ago) in [(1, 90_000), (2, 10_000)] {
+        let question = NewQuestion {
+            front: "proxy".to_owned(),
+            session: String::new(),
+            conversation: "talk".to_owned(),
+            tenant: None,
+            asker: None,
+            app: "app".to_owned(),
+            tool: "send".to_owned(),
+            effect: "irreversible".to_owned(),
+            choices: vec!["once".to_owned()],
+            approvers: Vec::new(),
+            shown: "{}".to_owned(),
+            expires: Time::from_millis(now + 900_000),
+            key: Some([key; 32]),
+        };
+        let asked = Time::from_millis(now - ago);
+        desk.ask(&question, asked).await.unwrap();
     }
+    let new = NewToken {
+        name: "prometheus".to_owned(),
+        role: Role::Admin,
+        tenant: None,
+        apps: Vec::new(),
+        effects: Vec::new(),
+        expires: None,
+    };
+    let token = desk.new_token(&new, Time::from_millis(now)).await.unwrap();
+    (Arc::new(desk), token)
 }
 
 struct Answers(Arc<Mutex<Result<(), String>>>);
@@ -81,22 +107,22 @@ async fn watched(collector: &str, state: Arc<Mutex<Result<(), String>>>) -> Watc
     let mut setup = setup(&upstream);
     setup.parts.sinks = Sinks::new(vec![metrics.clone(), logs, spans.clone()]);
     Always::answering(&mut setup, Answer::No);
+    let (desk, admin) = desk().await;
     let endpoints = Endpoints {
         metrics: metrics.clone(),
-        waiting: Some(Arc::new(Two)),
         checks: vec![("state", Arc::new(Answers(state)))],
-        admins: None,
+        desk,
     };
     let listener = Listener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let url = format!("http://{}/v1", listener.address());
     let service = ServiceSetup {
         fronts: Fronts::of_proxy(ProxyRoutes::new(setup).unwrap()),
         page: None,
-        watched: endpoints.health().merge(endpoints.guarded_metrics()),
+        endpoints,
         drain: Duration::ZERO,
         stopping: Stopping::default(),
     };
-    let service = Service::new(listener, service).measured(metrics.clone());
+    let service = Service::new(listener, service);
     tokio::spawn(service.serve(std::future::pending()));
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]);
     let client = client.build().unwrap();
@@ -105,13 +131,15 @@ async fn watched(collector: &str, state: Arc<Mutex<Result<(), String>>>) -> Watc
         metrics,
         spans,
         upstream,
+        admin,
     }
 }
 
 impl Watched {
     async fn get(&self, path: &str) -> (u16, String) {
         let base = self.stage.url.strip_suffix("/v1").unwrap();
-        let response = self.stage.client.get(format!("{base}{path}")).send().await;
+        let request = self.stage.client.get(format!("{base}{path}"));
+        let response = request.bearer_auth(&self.admin).send().await;
         let response = response.unwrap();
         (response.status().as_u16(), response.text().await.unwrap())
     }
@@ -233,7 +261,7 @@ async fn each_metric_changes_and_none_has_a_text() {
         r#"sluice_decisions_total{front="proxy",outcome="rejected",rule="",app="",tool="other"} 1"#,
         r#"sluice_answers_total{answer="no",from="program"} 1"#,
         "sluice_questions_waiting 2",
-        "sluice_questions_oldest_seconds 90",
+        "sluice_questions_oldest_seconds 9",
         "sluice_check_seconds_count",
         "sluice_screening_seconds_count",
         "sluice_spokes 0",

@@ -18,10 +18,10 @@ use server::gateway::{Gateway, Routes};
 use server::limits::{Budget, Limits};
 use server::proxy::{Behind, ProxyRoutes, ProxySetup};
 use server::service::Fronts;
-use server::telemetry::{Admins, Check, Metrics, PolicyNames, Waiting};
+use server::telemetry::{Check, Metrics, PolicyNames};
 use server::{Rotation, Sinks, StateSetup, TraceFile, remove_old_traces};
 use sha2::{Digest, Sha256};
-use store::{DeskError, KeptToken, NewToken, Role, SessionState, Time};
+use store::{NewToken, Role, SessionState, Time};
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -371,12 +371,6 @@ fn budgets(config: &Config) -> BTreeMap<String, Budget> {
 /// The tokens of the desk.
 pub(super) struct Agents(pub(super) Arc<store::Desk>, pub(super) Arc<Metrics>);
 
-impl Agents {
-    async fn find(&self, secret: &str) -> Result<Option<KeptToken>, DeskError> {
-        self.1.stored("token", self.0.admit(secret, now())).await
-    }
-}
-
 fn now() -> Time {
     SystemTime::now().into()
 }
@@ -384,7 +378,7 @@ fn now() -> Time {
 #[async_trait]
 impl access::Agents for Agents {
     async fn admit(&self, secret: &str) -> Result<Option<Agent>, String> {
-        let token = self.find(secret).await;
+        let token = self.1.stored("token", self.0.admit(secret, now())).await;
         let token = token.map_err(|error| error.to_string())?;
         let agent = token.filter(|token| token.role == Role::Agent);
         Ok(agent.map(|token| Agent {
@@ -395,27 +389,6 @@ impl access::Agents for Agents {
             },
             tenant: token.tenant,
         }))
-    }
-}
-
-#[async_trait]
-impl Admins for Agents {
-    async fn admits(&self, token: &str) -> bool {
-        let token = self.find(token).await;
-        token.is_ok_and(|token| token.is_some_and(|token| token.role == Role::Admin))
-    }
-}
-
-#[async_trait]
-impl Waiting for Agents {
-    async fn waiting(&self) -> Option<(usize, Duration)> {
-        let now = now();
-        let waiting = self.1.stored("questions", self.0.waiting(now)).await;
-        let waiting = waiting.ok()?.all;
-        let oldest = waiting.iter().map(|kept| kept.asked).min();
-        let age = oldest.map_or(0, |oldest| now.millis().saturating_sub(oldest.millis()));
-        let age = Duration::from_millis(u64::try_from(age).unwrap_or_default());
-        Some((waiting.len(), age))
     }
 }
 

@@ -14,7 +14,7 @@ use sd_notify::NotifyState;
 use server::audit::{Audit, AuditKeys, AuditSetup, Note};
 use server::desk::page::{Page, PageRoutes, PageSetup};
 use server::limits::Limits;
-use server::service::{Listener, Service, ServiceSetup, Stopping, watched};
+use server::service::{Listener, Service, ServiceSetup, Stopping};
 use server::telemetry::{Endpoints, Logs, MeteredState, Metrics, PolicyNames, Spans};
 use server::{EventSink, Sinks, StateSetup};
 use sha2::{Digest, Sha256};
@@ -105,8 +105,7 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
     let Built { fronts, about } = own.build(&config).await?;
     let (page, logins, page_url) = page(&args, &config, &own).await?;
     let endpoints = Endpoints {
-        metrics: Arc::clone(&metrics),
-        waiting: Some(Arc::new(Agents(Arc::clone(&desk), Arc::clone(&metrics)))),
+        metrics,
         checks: vec![
             ("draining", stopping.check()),
             (
@@ -115,21 +114,23 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
             ),
             ("audit log", Arc::new(fronts::Writes(Arc::clone(&audit)))),
         ],
-        admins: Some(Arc::new(Agents(desk, Arc::clone(&metrics)))),
+        desk,
     };
+    let mut metrics_at = None;
     if let Some(address) = config.service.metrics_listen {
         let metrics = Listener::bind(address).await;
         let metrics = metrics.with_context(|| format!("the metrics cannot listen on {address}"))?;
-        tokio::spawn(metrics.serve(endpoints.metrics().merge(endpoints.health())));
+        metrics_at = Some(metrics.address());
+        tokio::spawn(metrics.serve(endpoints.open_metrics()));
     }
     let setup = ServiceSetup {
         fronts,
         page,
-        watched: watched(&endpoints, fronts::hosts(&config).as_deref()),
+        endpoints,
         drain: config.service.drain,
         stopping,
     };
-    let running = Service::new(listener, setup).measured(endpoints.metrics);
+    let running = Service::new(listener, setup);
     let note = Note::new("start", "done").with("address", address.to_string());
     audit.note(note.with("version", env!("CARGO_PKG_VERSION")));
     audit
@@ -141,7 +142,12 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
     let mut serving = tokio::spawn(running.serve(async { drop(stopped.await) }));
     let (keeper, kept) = (Arc::clone(&own), config.clone());
     let keeping = tokio::spawn(async move { tokio::join!(limits.keep(), keeper.prune(&kept)) });
-    shown::serving(&config, &about, address, &page_url, &logins, as_json)?;
+    let at = shown::Addresses {
+        service: address,
+        metrics: metrics_at,
+        page: page_url,
+    };
+    shown::serving(&config, &about, &at, &logins, as_json)?;
     // For `sluice gateway --service`, which `sluice init` writes. Without it clients name the service themselves.
     let registered = match own.local_token().await {
         Ok(token) => service::register(address, token, config.root.clone()),

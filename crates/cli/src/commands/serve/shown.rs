@@ -13,16 +13,27 @@ use crate::json_lines::print_json;
 use crate::terminal::{message, say, say_whole};
 use crate::{paths, session};
 
+/// Where a service is found.
+pub(super) struct Addresses {
+    pub(super) service: SocketAddr,
+    /// The metrics, if they have an address of their own.
+    pub(super) metrics: Option<SocketAddr>,
+    /// The URL of the page of the desk.
+    pub(super) page: String,
+}
+
 /// Says where each front is, and what comes next.
 pub(super) fn serving(
     config: &Config,
     about: &About,
-    address: SocketAddr,
-    page: &str,
+    at: &Addresses,
     logins: &dyn Fn() -> Result<String>,
     as_json: bool,
 ) -> Result<()> {
-    let base = format!("http://{address}");
+    let base = format!("http://{}", at.service);
+    let page = &at.page;
+    let metrics = at.metrics.unwrap_or(at.service);
+    let metrics = format!("http://{metrics}/metrics");
     let gateway = format!("{base}{}", server::gateway::PATH);
     // As for `sluice desk`: a person has a terminal.
     let login = token::has_person().then(logins).transpose()?;
@@ -33,6 +44,7 @@ pub(super) fn serving(
             "proxy": proxy.map(|(app, upstream)| json!({"url": format!("{base}/v1"), "app": app, "upstream": upstream})),
             "gateway": {"url": gateway, "apps": about.apps},
             "desk": {"url": page, "login": login},
+            "metrics": metrics,
             "needs_token": about.needs_token.is_some(),
         }))?);
     }
@@ -44,7 +56,13 @@ pub(super) fn serving(
     }
     say_whole(&format!("gateway   {gateway}, {} apps\n", about.apps));
     say_whole(&format!("desk      {}\n", login.as_deref().unwrap_or(page)));
-    say_whole(&format!("metrics   {base}/metrics, health {base}/readyz\n"));
+    let token = match at.metrics {
+        Some(_) => "",
+        None => " with the token of an admin",
+    };
+    say_whole(&format!(
+        "metrics   {metrics}{token}, health {base}/readyz\n"
+    ));
     let kept = match config.state.url.is_some() || config.state.url_env.is_some() {
         true => "PostgreSQL".to_owned(),
         false => format!("SQLite in {}", paths::state()?.display()),

@@ -342,7 +342,7 @@ fn without_its_database_a_service_permits_nothing() {
     };
     let upstream = Upstream::start();
     let more = format!(
-        "[service]\nsecret_file = \"secret\"\n[state]\nurl = \"{}\"\n",
+        "[service]\nsecret_file = \"secret\"\nmetrics_listen = \"127.0.0.1:0\"\n[state]\nurl = \"{}\"\n",
         postgres.database()
     );
     let home = Home::with(&config(&upstream, &more));
@@ -362,7 +362,7 @@ fn without_its_database_a_service_permits_nothing() {
     assert_eq!(refused.status, 503, "{}", refused.body);
     assert!(refused.head.contains("retry-after"), "{}", refused.head);
     // It is seen from outside: an alert fires, and the log says so.
-    let metrics = service.get("/metrics", &[]).unwrap().body;
+    let metrics = service.open_metrics();
     let has_errors = |line: &str| {
         let count = line.strip_prefix(r#"sluice_store_errors_total{operation="token"} "#);
         count.is_some_and(|count| count != "0")

@@ -5,7 +5,7 @@ use hub::{StopReason, Usage};
 use serde_json::{Value, json};
 
 use super::{Choice, now};
-use crate::api::{Dialect, error::ApiError, frame::Frame, request};
+use crate::api::{Dialect, frame::Frame, request};
 use crate::conversation::Conversation;
 
 /// One answer, named alike in all of its chunks.
@@ -100,14 +100,6 @@ impl Dialect for ChatCompletion {
         });
         let done = Frame::of_text("[DONE]");
         calls.chain([end]).chain(usage).chain([done]).collect()
-    }
-
-    fn failed(&mut self, error: &ApiError) -> Vec<Frame> {
-        vec![Frame::data(&Self::error(error))]
-    }
-
-    fn error(error: &ApiError) -> Value {
-        error.body()
     }
 }
 

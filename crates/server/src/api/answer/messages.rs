@@ -125,8 +125,8 @@ impl Dialect for AnthropicMessage {
         frames
     }
 
-    fn failed(&mut self, error: &ApiError) -> Vec<Frame> {
-        vec![Frame::named("error", Self::error(error))]
+    fn last_event(error: &ApiError) -> Frame {
+        Frame::named("error", Self::error(error))
     }
 
     fn error(error: &ApiError) -> Value {

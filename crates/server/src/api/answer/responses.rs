@@ -205,8 +205,9 @@ impl Dialect for OpenAiResponse {
         vec![self.frame("response.failed", json!({ "response": response }))]
     }
 
-    fn error(error: &ApiError) -> Value {
-        error.body()
+    fn last_event(error: &ApiError) -> Frame {
+        let mut body = error.body();
+        Frame::named("error", body["error"].take())
     }
 }
 
