@@ -3,7 +3,7 @@
 //! | span | from | to |
 //! |---|---|---|
 //! | `invoke_agent` | a request of an agent | the end of its answer |
-//! | `chat MODEL` | the prompt | the completion |
+//! | `chat MODEL` | the prompt | the completion, which may be one for a screener (`sluice.purpose`) |
 //! | `execute_tool TOOL` | the decision on a call | its result; of a call that does not run, the decision |
 //! | `tools/call TOOL` and other methods | a request of an MCP client | its answer |
 //!
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use hub::trace::{Call, Event};
+use hub::trace::{Call, Event, Usage};
 use opentelemetry::trace::{
     Span as _, SpanContext, SpanId, SpanKind, Status, TraceContextExt, TraceFlags, TraceId,
     TraceState, Tracer as _, TracerProvider as _,
@@ -176,6 +176,33 @@ impl Spans {
         }
     }
 
+    /// A model has answered, for a step of the agent's or for another purpose of ours.
+    fn completed(&self, at: &At<'_>, provider: &str, purpose: &str, usage: &Usage) {
+        let requests = lock(&self.requests);
+        let Some(request) = requests.get(&at.request) else {
+            return;
+        };
+        let parent = request.span.span_context().clone();
+        // The agent names the model of its steps.
+        let model = request.model.as_deref().filter(|_| purpose == "step");
+        let model = model.unwrap_or(provider).to_owned();
+        drop(requests);
+        let name = format!("chat {model}");
+        let (input, output) = (usage.prompt_tokens, usage.completion_tokens);
+        let attributes = vec![
+            KeyValue::new("gen_ai.operation.name", "chat"),
+            KeyValue::new("gen_ai.provider.name", provider.to_owned()),
+            KeyValue::new("gen_ai.request.model", model),
+            KeyValue::new("gen_ai.usage.input_tokens", i64::from(input)),
+            KeyValue::new("gen_ai.usage.output_tokens", i64::from(output)),
+            KeyValue::new("sluice.purpose", purpose.to_owned()),
+        ];
+        // The event comes at its end.
+        let begun = SystemTime::now().checked_sub(Duration::from_millis(usage.total_ms));
+        self.start(name, SpanKind::Client, Some(parent), attributes, begun)
+            .end();
+    }
+
     /// Names a call of a conversation.
     fn key(&self, at: &At<'_>, call: &Call) -> u64 {
         let call = (&call.app, call.tool.as_str(), call.arguments.as_str());
@@ -211,29 +238,12 @@ impl EventSink for Spans {
         match event {
             Event::Completed {
                 provider, usage, ..
-            } => {
-                let requests = lock(&self.requests);
-                let Some(request) = requests.get(&at.request) else {
-                    return;
-                };
-                let parent = request.span.span_context().clone();
-                let model = request.model.clone().unwrap_or_else(|| provider.clone());
-                drop(requests);
-                let input = i64::from(usage.prompt_tokens);
-                let output = i64::from(usage.completion_tokens);
-                let attributes = vec![
-                    KeyValue::new("gen_ai.operation.name", "chat"),
-                    KeyValue::new("gen_ai.provider.name", provider.clone()),
-                    KeyValue::new("gen_ai.request.model", model.clone()),
-                    KeyValue::new("gen_ai.usage.input_tokens", input),
-                    KeyValue::new("gen_ai.usage.output_tokens", output),
-                ];
-                // The event comes at its end.
-                let begun = SystemTime::now().checked_sub(Duration::from_millis(usage.total_ms));
-                let name = format!("chat {model}");
-                self.start(name, SpanKind::Client, Some(parent), attributes, begun)
-                    .end();
-            }
+            } => self.completed(at, provider, "step", usage),
+            Event::Consulted {
+                purpose,
+                provider,
+                usage,
+            } => self.completed(at, provider, purpose, usage),
             Event::Returned { call, is_error, .. } => {
                 self.returned(at, call, is_error.then_some("tool_error"));
             }
@@ -245,23 +255,18 @@ impl EventSink for Spans {
 
     fn began(&self, at: &At<'_>, began: &Began<'_>) {
         let is_agent = at.front == "proxy";
-        let (name, mut attributes) = match (is_agent, began.tool) {
-            (true, _) => {
-                let operation = KeyValue::new("gen_ai.operation.name", "invoke_agent");
-                ("invoke_agent".to_owned(), vec![operation])
-            }
-            (false, tool) => {
-                let method = KeyValue::new("mcp.method.name", began.method.to_owned());
-                let name = format!("{} {}", began.method, tool.unwrap_or_default());
-                (name.trim_end().to_owned(), vec![method])
-            }
+        let (key, method) = match is_agent {
+            true => ("gen_ai.operation.name", "invoke_agent"),
+            false => ("mcp.method.name", began.method),
         };
-        let conversation = at.conversation.to_owned();
-        attributes.push(KeyValue::new("gen_ai.conversation.id", conversation));
-        attributes.extend(
-            at.tenant
-                .map(|name| KeyValue::new("sluice.tenant", name.to_owned())),
-        );
+        let tool = began.tool.map(|tool| format!(" {tool}"));
+        let name = format!("{method}{}", tool.unwrap_or_default());
+        let named = |key, value: &str| KeyValue::new(key, value.to_owned());
+        let mut attributes = vec![
+            named(key, method),
+            named("gen_ai.conversation.id", at.conversation),
+        ];
+        attributes.extend(at.tenant.map(|name| named("sluice.tenant", name)));
         let parent = began.parent.map(|parent| {
             let (trace, span) = (TraceId::from(parent.trace), SpanId::from(parent.span));
             SpanContext::new(trace, span, TraceFlags::SAMPLED, true, TraceState::NONE)

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use axum::body::Bytes;
 use axum::{Router, extract::State, routing::post};
-use hub::trace::{Call, Event, Flow};
+use hub::trace::{Call, Event, Flow, Usage};
 use ifc::Answer;
 use serde_json::{Value, json};
 use server::proxy::ProxyRoutes;
@@ -375,13 +375,8 @@ async fn a_collector_gets_a_conversation_as_spans() {
     for agent in &agents {
         assert_eq!(agent.parent, PARENT[36..52], "{agent:?}");
     }
-    assert_eq!(
-        named("chat big").len(),
-        spans
-            .iter()
-            .filter(|it| it.name.starts_with("chat"))
-            .count()
-    );
+    let chats = spans.iter().filter(|it| it.name.starts_with("chat"));
+    assert_eq!(named("chat big").len() + 1, chats.count());
     let tools = [
         "execute_tool inbox",
         "execute_tool send",
@@ -396,8 +391,9 @@ async fn a_collector_gets_a_conversation_as_spans() {
             );
         }
     }
-    let of_agent = spans.iter().filter(|span| !span.name.starts_with("tools/"));
-    assert!(of_agent.clone().all(|span| span.trace == PARENT[3..35]));
+    let is_of_gateway = |name: &str| name.starts_with("tools/") || name == "chat judge";
+    let mut of_agent = spans.iter().filter(|span| !is_of_gateway(&span.name));
+    assert!(of_agent.all(|span| span.trace == PARENT[3..35]));
     let has = |name: &str, key: &str, value: &str| {
         let mut named = named(name).into_iter();
         named.any(|span| {
@@ -422,6 +418,9 @@ async fn a_collector_gets_a_conversation_as_spans() {
         panic!("{spans:?}");
     };
     assert_eq!(call.parent, "");
+    // A model that is consulted for another purpose than the agent's is named by its provider.
+    assert_eq!(named("chat judge")[0].parent, call.id);
+    assert!(has("chat judge", "sluice.purpose", "plan"));
     for (key, value) in [
         ("mcp.method.name", "tools/call"),
         ("gen_ai.tool.name", "send"),
@@ -466,6 +465,20 @@ fn call_at_a_gateway(spans: &dyn EventSink) {
     };
     let (flow, by) = (Flow::Call(call.clone()), "policy send.limit".to_owned());
     spans.event(&at, &Event::Allowed { step: 1, flow, by });
+    let (purpose, provider) = ("plan".to_owned(), "judge".to_owned());
+    let usage = Usage {
+        prompt_tokens: 1,
+        cached_tokens: 0,
+        completion_tokens: 1,
+        first_token_ms: None,
+        total_ms: 1,
+    };
+    let consulted = Event::Consulted {
+        purpose,
+        provider,
+        usage,
+    };
+    spans.event(&at, &consulted);
     let returned = Event::Returned {
         call,
         bytes: 5,
