@@ -4,7 +4,7 @@ mod error;
 mod place;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
@@ -43,16 +43,62 @@ pub(crate) struct Database {
     connection: Mutex<Connection>,
 }
 
-/// Why an operation stopped: SQLite failed, or the operation refused.
+/// Why an operation stopped: the database failed, or the operation refused.
 #[derive(Debug)]
 pub(crate) enum Stop<E> {
-    Sqlite(rusqlite::Error),
+    Failed(Fault),
     Refused(E),
+}
+
+/// How the database failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    #[error(transparent)]
+    Postgres(#[from] sqlx::Error),
+    /// A column of another type than declared.
+    #[error("a column has a value of another type")]
+    Column,
+}
+
+impl<E> From<Fault> for Stop<E> {
+    fn from(fault: Fault) -> Self {
+        Self::Failed(fault)
+    }
 }
 
 impl<E> From<rusqlite::Error> for Stop<E> {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(error)
+        Self::Failed(error.into())
+    }
+}
+
+impl<E> From<sqlx::Error> for Stop<E> {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// How an operation begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// It is one statement.
+    No,
+    /// With one state of the file.
+    Read,
+    /// With the write lock.
+    Write,
+}
+
+/// Rolls a transaction back that was not committed, also if its work panics.
+struct Open<'a>(MutexGuard<'a, Connection>);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if !self.0.is_autocommit() {
+            drop(self.0.execute_batch("ROLLBACK"));
+        }
     }
 }
 
@@ -123,36 +169,12 @@ impl Database {
         })
     }
 
-    /// As [`Database::write`], on a thread that may wait.
-    pub(crate) async fn write_later<T, E>(
-        self: &Arc<Self>,
-        work: impl FnOnce(&Connection) -> Result<T, Stop<E>> + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<DatabaseError> + Send + 'static,
-    {
-        self.in_background(move |file| file.write(work)).await
-    }
-
-    /// As [`Database::read`], on a thread that may wait.
-    pub(crate) async fn read_later<T, E>(
-        self: &Arc<Self>,
-        work: impl FnOnce(&Connection) -> Result<T, Stop<E>> + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<DatabaseError> + Send + 'static,
-    {
-        self.in_background(move |file| file.read(work)).await
-    }
-
     /// Runs `work` in a transaction with the write lock, durably.
     pub(crate) fn write<T, E: From<DatabaseError>>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Stop<E>>,
     ) -> Result<T, E> {
-        self.transaction(TransactionBehavior::Immediate, work)
+        self.run(Begin::Write, |connection| work(connection))
     }
 
     /// Runs `work` on one state of the file.
@@ -160,24 +182,33 @@ impl Database {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Stop<E>>,
     ) -> Result<T, E> {
-        self.transaction(TransactionBehavior::Deferred, work)
+        self.run(Begin::Read, |connection| work(connection))
     }
 
-    fn transaction<T, E: From<DatabaseError>>(
+    /// Runs `work`, which begins and ends no transaction itself.
+    pub(crate) fn run<T, E: From<DatabaseError>>(
         &self,
-        behavior: TransactionBehavior,
-        work: impl FnOnce(&Connection) -> Result<T, Stop<E>>,
+        begin: Begin,
+        work: impl FnOnce(&mut Connection) -> Result<T, Stop<E>>,
     ) -> Result<T, E> {
-        // A panic in `work` drops its transaction, which rolls it back.
-        let mut connection = (self.connection.lock()).unwrap_or_else(PoisonError::into_inner);
+        let connection = (self.connection.lock()).unwrap_or_else(PoisonError::into_inner);
+        let mut open = Open(connection);
+        let (begin, end) = match begin {
+            Begin::No => ("", ""),
+            Begin::Read => ("BEGIN", "COMMIT"),
+            Begin::Write => ("BEGIN IMMEDIATE", "COMMIT"),
+        };
         let run = || {
-            let transaction = connection.transaction_with_behavior(behavior)?;
-            let result = work(&transaction)?;
-            transaction.commit()?;
+            open.0.execute_batch(begin)?;
+            let result = work(&mut open.0)?;
+            open.0.execute_batch(end)?;
             Ok(result)
         };
         run().map_err(|stop| match stop {
-            Stop::Sqlite(error) => fault(&self.path, error).into(),
+            Stop::Failed(Fault::Sqlite(error)) => fault(&self.path, error).into(),
+            Stop::Failed(fault) => DatabaseFault::Corrupt(fault.to_string())
+                .of(&self.path)
+                .into(),
             Stop::Refused(error) => error,
         })
     }

@@ -22,6 +22,7 @@ mod permission;
 mod postgres;
 mod state;
 mod store;
+mod tables;
 mod time;
 
 pub use archive::ArchiveError;

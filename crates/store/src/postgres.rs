@@ -7,6 +7,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgPool, PgTransaction};
 
 use crate::StateError;
+use crate::database::{Fault, Stop};
 
 /// The versions of the tables: each entry turns the one before into its own. One that was released is not changed.
 const MIGRATIONS: [&str; 3] = [
@@ -66,19 +67,6 @@ struct Link {
     failed: Option<Instant>,
     /// When an operation was done.
     answered: Option<Instant>,
-}
-
-/// Why an operation stopped: PostgreSQL failed, or the operation refused.
-#[derive(Debug)]
-pub(crate) enum PgStop<E> {
-    Postgres(sqlx::Error),
-    Refused(E),
-}
-
-impl<E> From<sqlx::Error> for PgStop<E> {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Postgres(error)
-    }
 }
 
 impl Postgres {
@@ -148,39 +136,38 @@ impl Postgres {
     pub(crate) async fn run<T, E, F>(&self, work: impl Fn(PgPool) -> F) -> Result<T, E>
     where
         E: From<StateError>,
-        F: Future<Output = Result<T, PgStop<E>>>,
+        F: Future<Output = Result<T, Stop<E>>>,
     {
-        let (pool, failed) = {
+        let (pool, broken) = {
             let link = self.link();
             (link.pool.clone(), link.failed)
         };
-        if failed.is_some_and(|at| at.elapsed() < PAUSE) {
+        if broken.is_some_and(|at| at.elapsed() < PAUSE) {
             return Err(StateError::Unavailable("no connection".to_owned()).into());
         }
         let attempts = async {
             let mut retries = 0;
             loop {
                 match work(pool.clone()).await {
-                    Err(PgStop::Postgres(error)) if is_rolled_back(&error) && retries < RETRIES => {
+                    Err(Stop::Failed(error)) if is_rolled_back(&error) && retries < RETRIES => {
                         retries += 1;
                     }
                     result => break result,
                 }
             }
         };
-        let error = match tokio::time::timeout(DEADLINE, attempts).await {
+        let stop = match tokio::time::timeout(DEADLINE, attempts).await {
             Ok(Ok(done)) => {
                 self.link().answered = Some(Instant::now());
                 return Ok(done);
             }
-            Ok(Err(PgStop::Refused(error))) => return Err(error),
-            Ok(Err(PgStop::Postgres(error))) => error,
-            Err(_) => sqlx::Error::PoolTimedOut,
+            Ok(Err(stop)) => stop,
+            Err(_) => sqlx::Error::PoolTimedOut.into(),
         };
-        if matches!(error, sqlx::Error::PoolTimedOut) {
+        if let Stop::Failed(Fault::Postgres(sqlx::Error::PoolTimedOut)) = &stop {
             self.link().fail();
         }
-        Err(fault(&error).into())
+        Err(failed(stop))
     }
 
     /// The same for one statement.
@@ -256,8 +243,12 @@ async fn migrate(pool: &PgPool) -> Result<(), StateError> {
 }
 
 /// Whether PostgreSQL has rolled a transaction back so that another one could go on.
-fn is_rolled_back(error: &sqlx::Error) -> bool {
-    code(error).is_some_and(|code| ["40001", "40P01"].contains(&&*code))
+fn is_rolled_back(fault: &Fault) -> bool {
+    let code = match fault {
+        Fault::Postgres(error) => code(error),
+        _ => None,
+    };
+    code.is_some_and(|code| ["40001", "40P01"].contains(&&*code))
 }
 
 fn code(error: &sqlx::Error) -> Option<String> {
@@ -273,6 +264,15 @@ fn options(url: &str) -> Result<PgConnectOptions, StateError> {
     let options = url.parse::<PgConnectOptions>();
     let options = options.map_err(|_| StateError::Url("it cannot be read"))?;
     Ok(options.application_name("sluice"))
+}
+
+/// Why an operation stopped.
+pub(crate) fn failed<E: From<StateError>>(stop: Stop<E>) -> E {
+    match stop {
+        Stop::Refused(error) => error,
+        Stop::Failed(Fault::Postgres(error)) => fault(&error).into(),
+        Stop::Failed(fault) => StateError::Failed(fault.to_string()).into(),
+    }
 }
 
 /// An error of PostgreSQL. Its words name no password: they are of the server, the system or the TLS library.

@@ -4,12 +4,15 @@ use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::archive::{self, ArchiveError, Files, Reader, Writer};
-use crate::audit::{self, AuditLog, PostgresAudit, SqliteAudit};
-use crate::database::{Database, Schema};
+use futures_util::FutureExt;
+
+use crate::archive::{self, ArchiveError, Backend, Files, Reader, Writer};
+use crate::audit::{self, AuditLog, AuditRows};
+use crate::database::{Begin, Database, Schema};
 use crate::desk::{self, Desk};
 use crate::postgres::{PoolSettings, Postgres};
-use crate::state::{PostgresState, SessionState, SqliteState};
+use crate::state::{SessionState, StateRows};
+use crate::tables::Tables;
 use crate::{DatabaseError, StateError};
 
 /// The file of the state.
@@ -30,13 +33,6 @@ const SCHEMA: Schema = Schema {
 /// All that a service keeps.
 #[derive(Debug, Clone)]
 pub struct Store(Backend);
-
-/// Where it is.
-#[derive(Debug, Clone)]
-enum Backend {
-    Sqlite(Files),
-    Postgres(Arc<Postgres>),
-}
 
 impl Store {
     /// Opens the files in this folder, or creates them readable by their owner only.
@@ -81,25 +77,23 @@ impl Store {
 
     /// Sessions, permits and counters.
     pub fn state(&self) -> Arc<dyn SessionState> {
-        match &self.0 {
-            Backend::Sqlite(files) => Arc::new(SqliteState(Arc::clone(&files.state))),
-            Backend::Postgres(postgres) => Arc::new(PostgresState(Arc::clone(postgres))),
-        }
+        Arc::new(StateRows(self.tables(|files| &files.state)))
     }
 
     /// Questions and tokens.
     pub fn desk(&self) -> Arc<Desk> {
-        Arc::new(match &self.0 {
-            Backend::Sqlite(files) => Desk::sqlite(Arc::clone(&files.desk)),
-            Backend::Postgres(postgres) => Desk::postgres(Arc::clone(postgres)),
-        })
+        Arc::new(Desk::of(self.tables(|files| &files.desk)))
     }
 
     /// The audit log.
     pub fn audit(&self) -> Arc<dyn AuditLog> {
+        Arc::new(AuditRows(self.tables(|files| &files.audit)))
+    }
+
+    fn tables(&self, file: impl FnOnce(&Files) -> &Arc<Database>) -> Tables {
         match &self.0 {
-            Backend::Sqlite(files) => Arc::new(SqliteAudit(Arc::clone(&files.audit))),
-            Backend::Postgres(postgres) => Arc::new(PostgresAudit(Arc::clone(postgres))),
+            Backend::Sqlite(files) => Tables::Sqlite(Arc::clone(file(files))),
+            Backend::Postgres(postgres) => Tables::Postgres(Arc::clone(postgres)),
         }
     }
 
@@ -111,17 +105,14 @@ impl Store {
     /// The store or the writer fails.
     pub async fn export(&self, to: Box<dyn Write + Send>) -> Result<u64, ArchiveError> {
         let mut to = Writer::new(to)?;
-        match &self.0 {
-            Backend::Sqlite(files) => {
-                let own = files.clone();
-                let work = move |_: &Database| own.export(&mut to).and_then(|()| Ok(to.end()?));
-                files.state.in_background(work).await
-            }
-            Backend::Postgres(postgres) => {
-                archive::export_postgres(postgres, &mut to).await?;
-                Ok(to.end()?)
-            }
-        }
+        let export = self.0.run(Begin::Read, |open| {
+            let work = async move {
+                archive::export(open, &mut to).await?;
+                Ok(to.end().map_err(ArchiveError::from)?)
+            };
+            work.boxed()
+        });
+        export.await
     }
 
     /// Reads what [`Store::export`] has written, of either kind of store: all of it, or nothing. Returns the number of rows.
@@ -130,14 +121,10 @@ impl Store {
     /// The store has rows, or the lines are incomplete or changed.
     pub async fn import(&self, from: Box<dyn BufRead + Send>) -> Result<u64, ArchiveError> {
         let mut from = Reader::new(from)?;
-        match &self.0 {
-            Backend::Sqlite(files) => {
-                let own = files.clone();
-                let work = move |_: &Database| own.import(&mut from);
-                files.state.in_background(work).await
-            }
-            Backend::Postgres(postgres) => archive::import_postgres(postgres, &mut from).await,
-        }
+        let import = self.0.run(Begin::Write, |open| {
+            async move { archive::import(open, &mut from).await }.boxed()
+        });
+        import.await
     }
 
     /// How many rows each table has.
@@ -145,13 +132,10 @@ impl Store {
     /// # Errors
     /// The store fails.
     pub async fn counts(&self) -> Result<Vec<(&'static str, u64)>, ArchiveError> {
-        match &self.0 {
-            Backend::Sqlite(files) => {
-                let own = files.clone();
-                files.state.in_background(move |_| own.counts()).await
-            }
-            Backend::Postgres(postgres) => archive::postgres_counts(postgres).await,
-        }
+        let counts = self
+            .0
+            .run(Begin::Read, |open| archive::counts(open).boxed());
+        counts.await
     }
 
     /// Where the store is: a folder, or the address of a database without its password.

@@ -5,18 +5,14 @@
 //! changed is refused.
 
 mod lines;
-mod postgres;
-mod sqlite;
+mod rows;
 
 use std::io;
 
 use crate::{DatabaseError, StateError};
 
 pub(crate) use lines::{Reader, Writer};
-pub(crate) use postgres::{
-    counts as postgres_counts, export as export_postgres, import as import_postgres,
-};
-pub(crate) use sqlite::Files;
+pub(crate) use rows::{Backend, Files, counts, export, import};
 
 /// Why rows cannot be exported or imported.
 #[derive(Debug, thiserror::Error)]

@@ -2,38 +2,13 @@
 //!
 //! The store keeps the texts as they are given. It neither makes nor checks digests and signatures: `server::audit` does.
 
-mod postgres;
-mod sqlite;
+mod rows;
 
 use async_trait::async_trait;
 
 use crate::{ChainId, StateError, Time};
 
-pub(crate) use postgres::PostgresAudit;
-pub(crate) use sqlite::{SCHEMA, SqliteAudit};
-
-/// Entries that are read at once.
-const PAGE: i64 = 512;
-
-// Both stores run these texts: SQLite reads `$1` as the first parameter, since each names its parameters in ascending order.
-const UNLINKED: &str = "SELECT chain, number, linked, head FROM audit_chain WHERE linked < number ORDER BY chain LIMIT $1";
-const ALL: &str = "SELECT chain, number, linked, head FROM audit_chain
-  UNION ALL SELECT DISTINCT chain, 0, 0, NULL FROM audit_entry WHERE chain NOT IN (SELECT chain FROM audit_chain)
-  ORDER BY chain LIMIT $1";
-const ENTRIES: &str =
-    "SELECT chain, number, at, entry FROM audit_entry WHERE chain = $1 AND number > $2
-  ORDER BY number LIMIT $3";
-const READ: &str =
-    "SELECT chain, number, at, entry FROM audit_entry WHERE (at, chain, number) > ($1, $2, $3)
-  ORDER BY at, chain, number LIMIT $4";
-
-/// The statement that reads chains, and its limit.
-fn chains(most: Option<usize>) -> (&'static str, i64) {
-    match most {
-        Some(most) => (UNLINKED, signed(most as u64)),
-        None => (ALL, i64::MAX),
-    }
-}
+pub(crate) use rows::{AuditRows, SCHEMA};
 
 /// One entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,22 +93,4 @@ pub trait AuditLog: Send + Sync {
 
     /// Removes the entries of a chain that ends at this number, and leaves this head. False if it does not end there.
     async fn remove(&self, chain: ChainId, number: u64, head: &str) -> Result<bool, StateError>;
-}
-
-/// A number as the databases have it.
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// What entries behind this number are greater than. No writer leaves an entry that is not behind 0; all are behind it.
-fn behind(number: u64) -> i64 {
-    match number {
-        0 => i64::MIN,
-        number => signed(number),
-    }
-}
-
-/// A number of the databases. A negative one, which no writer leaves, is out of any order.
-fn unsigned(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,8 @@
 //! Why something at the desk cannot be done, and the limits of the desk.
 
 use super::questions::KeptAnswer;
-use crate::{DatabaseError, QuestionId};
+use crate::database::Stop;
+use crate::{DatabaseError, QuestionId, StateError};
 
 /// Questions of all processes that wait at once. No user reads more.
 pub(super) const MOST_WAITING: i64 = 1024;
@@ -74,7 +75,7 @@ pub enum DeskError {
     OfAgent,
     /// PostgreSQL cannot be used.
     #[error(transparent)]
-    Postgres(#[from] crate::StateError),
+    Postgres(StateError),
     /// The file cannot be used.
     #[error(transparent)]
     Database(#[from] DatabaseError),
@@ -83,5 +84,20 @@ pub enum DeskError {
 impl DeskError {
     pub(super) fn unreadable((id, why): (QuestionId, String)) -> Self {
         Self::Unreadable(id, why)
+    }
+}
+
+impl From<StateError> for DeskError {
+    fn from(error: StateError) -> Self {
+        match error {
+            StateError::Database(error) => Self::Database(error),
+            error => Self::Postgres(error),
+        }
+    }
+}
+
+impl From<DeskError> for Stop<DeskError> {
+    fn from(error: DeskError) -> Self {
+        Self::Refused(error)
     }
 }

@@ -4,20 +4,21 @@
 //! the first who answers it, and an answer for one call is taken once, by the first who takes it.
 
 mod error;
-mod postgres;
 mod questions;
 mod rows;
-mod sqlite;
 mod tokens;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use error::{FEWEST_DIGITS, MOST_BYTES};
-use rows::{NewRow, Rows, json};
+use futures_util::FutureExt;
 
-use crate::database::Database;
-use crate::postgres::Postgres;
+use error::{FEWEST_DIGITS, MOST_BYTES};
+use rows::{json, pair};
+
+use crate::database::{Database, Fault, Stop};
+use crate::id::read_hex;
+use crate::tables::{Tables, Tx, values};
 use crate::{Name, QuestionId, Time};
 
 pub use error::DeskError;
@@ -25,18 +26,20 @@ pub use questions::{
     Answerer, Asked, KeptAnswer, KeptQuestion, NewQuestion, QuestionHead, QuestionKey, Questions,
     Taken,
 };
-pub(crate) use sqlite::SCHEMA;
+pub(crate) use rows::SCHEMA;
 pub use tokens::{KeptToken, NewToken, Role};
 
 /// How often the use of a token is recorded, in milliseconds: a page that looks each second must not write each second.
 const MINUTE_MS: i64 = 60 * 1000;
+
+type Failed = Stop<DeskError>;
 
 /// The questions and tokens of one user on one machine, or of a service. Several processes may have them open.
 ///
 /// Each method is one transaction, and fails if the file or the database cannot be used.
 #[derive(Debug, Clone)]
 pub struct Desk {
-    rows: Arc<dyn Rows>,
+    tables: Tables,
 }
 
 impl Desk {
@@ -46,7 +49,7 @@ impl Desk {
     /// Other users could read or change the file, or it is not a file of this version.
     pub fn open(path: &Path) -> Result<Self, DeskError> {
         let file = Database::open(path, &SCHEMA)?;
-        Ok(Self::sqlite(Arc::new(file)))
+        Ok(Self::of(Tables::Sqlite(Arc::new(file))))
     }
 
     /// A desk of this process alone: where there is no folder for the file.
@@ -55,17 +58,11 @@ impl Desk {
     /// SQLite fails.
     pub fn in_memory() -> Result<Self, DeskError> {
         let file = Database::in_memory(&SCHEMA)?;
-        Ok(Self::sqlite(Arc::new(file)))
+        Ok(Self::of(Tables::Sqlite(Arc::new(file))))
     }
 
-    pub(crate) fn sqlite(file: Arc<Database>) -> Self {
-        let rows = Arc::new(sqlite::Sqlite(file));
-        Self { rows }
-    }
-
-    pub(crate) fn postgres(postgres: Arc<Postgres>) -> Self {
-        let rows = Arc::new(postgres::Tables(postgres));
-        Self { rows }
+    pub(crate) fn of(tables: Tables) -> Self {
+        Self { tables }
     }
 
     /// Puts a question to all who may answer. With a key that waits already, or whose answer was not taken yet, this is the
@@ -78,13 +75,55 @@ impl Desk {
         if question.len() > MOST_BYTES {
             return Err(DeskError::TooLarge);
         }
-        let row = NewRow {
-            head: new.head(id),
-            key: new.key,
-            expires: new.expires,
-            question,
-        };
-        self.rows.ask(row, now).await
+        let (head, key, expires) = (new.head(id), new.key, new.expires);
+        let with = (head, question);
+        let ask = self.tables.write(with, move |tx, (head, question)| {
+            let work = async move {
+                change(tx).await?;
+                let removed = tx.execute(rows::PRUNE, &rows::prune(now)).await?;
+                let known = tx.first(rows::BY_KEY, &values![key, now], pair).await?;
+                if let Some((id, expires)) = known {
+                    let id = QuestionId::from_bytes(id);
+                    let beat = values![rows::ids(&[id]), now];
+                    tx.execute(rows::BEAT, &beat).await?;
+                    let is_new = false;
+                    return Ok((
+                        Asked {
+                            id,
+                            expires,
+                            is_new,
+                        },
+                        removed,
+                    ));
+                }
+                let waiting = tx.first(rows::LOAD, &rows::waits(now), pair).await?;
+                rows::fits(question, waiting.unwrap_or_default())?;
+                let insert = values![
+                    head.id.as_bytes(),
+                    key,
+                    &head.app,
+                    &head.effects,
+                    &head.tenant,
+                    question,
+                    now,
+                    expires,
+                ];
+                tx.execute(rows::INSERT, &insert).await?;
+                let (id, is_new) = (head.id, true);
+                Ok((
+                    Asked {
+                        id,
+                        expires,
+                        is_new,
+                    },
+                    removed,
+                ))
+            };
+            work.boxed()
+        });
+        let (asked, removed) = ask.await?;
+        self.removed(removed).await;
+        Ok(asked)
     }
 
     /// Says that their process still waits for these questions. Every few seconds.
@@ -92,7 +131,9 @@ impl Desk {
     /// # Errors
     /// The store fails.
     pub async fn still_asks(&self, ids: &[QuestionId], now: Time) -> Result<(), DeskError> {
-        self.rows.still_asks(ids, now).await
+        let beat = values![rows::ids(ids), now];
+        self.tables.execute(rows::BEAT, beat).await?;
+        Ok(())
     }
 
     /// The questions that wait, the oldest first.
@@ -112,9 +153,10 @@ impl Desk {
         now: Time,
         sees: impl Fn(&QuestionHead) -> bool,
     ) -> Result<Questions, DeskError> {
-        let heads = self.rows.waiting(now).await?.into_iter();
-        let seen: Vec<QuestionId> = heads.filter(sees).map(|head| head.id).collect();
-        self.read(&seen).await
+        let waiting = (self.tables).rows(rows::WAITING, rows::waits(now), rows::head);
+        let seen = waiting.await?.into_iter().filter(sees);
+        self.read(&seen.map(|head| head.id).collect::<Vec<_>>())
+            .await
     }
 
     /// Up to so many answered questions of the last week that are to be seen, the newest first.
@@ -126,9 +168,10 @@ impl Desk {
         most: usize,
         sees: impl Fn(&QuestionHead) -> bool,
     ) -> Result<Questions, DeskError> {
-        let heads = self.rows.answered().await?.into_iter();
-        let seen = heads.filter(sees).take(most).map(|head| head.id);
-        self.read(&seen.collect::<Vec<_>>()).await
+        let answered = self.tables.rows(rows::ANSWERED, values![], rows::head);
+        let seen = answered.await?.into_iter().filter(sees).take(most);
+        self.read(&seen.map(|head| head.id).collect::<Vec<_>>())
+            .await
     }
 
     /// Those of these questions that are there, in this order.
@@ -140,7 +183,8 @@ impl Desk {
         if ids.is_empty() {
             return Ok(questions);
         }
-        for read in self.rows.questions(ids).await? {
+        let read = (self.tables).rows(rows::READ, values![rows::ids(ids)], rows::read);
+        for read in read.await? {
             match read {
                 Ok(kept) => questions.all.push(kept),
                 Err((id, _)) => questions.unreadable.push(id.to_string()),
@@ -150,8 +194,9 @@ impl Desk {
     }
 
     async fn get(&self, id: QuestionId) -> Result<Option<KeptQuestion>, DeskError> {
-        let read = self.rows.questions(&[id]).await?.pop();
-        read.transpose().map_err(DeskError::unreadable)
+        let read = (self.tables).rows(rows::READ, values![id.as_bytes()], rows::read);
+        let read = read.await?.pop().transpose();
+        read.map_err(DeskError::unreadable)
     }
 
     /// The question with this id, or the one whose id begins like this. It may be answered, or wait no longer.
@@ -159,19 +204,22 @@ impl Desk {
     /// # Errors
     /// Several begin like this, or the question cannot be read.
     pub async fn find(&self, id: &str) -> Result<Option<KeptQuestion>, DeskError> {
-        let is_hex = id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let ambiguous = || DeskError::Ambiguous(id.to_owned());
-        if !is_hex || id.len() < FEWEST_DIGITS {
+        if !id.bytes().all(|byte| byte.is_ascii_hexdigit()) || id.len() < FEWEST_DIGITS {
             return Err(ambiguous());
         }
-        match self
-            .rows
-            .beginning(&id.to_ascii_lowercase())
-            .await?
-            .as_slice()
-        {
+        let [first, last] = ["0", "f"].map(|digit| {
+            let missing = 32_usize.saturating_sub(id.len());
+            read_hex::<16>(&format!("{id}{}", digit.repeat(missing)))
+        });
+        // Longer than any id.
+        let (Some(first), Some(last)) = (first, last) else {
+            return Ok(None);
+        };
+        let found = (self.tables).rows(rows::BETWEEN, values![&first, &last], |mut row| row.take());
+        match found.await?.as_slice() {
             [] => Ok(None),
-            [only] => self.get(*only).await,
+            [only] => self.get(QuestionId::from_bytes(*only)).await,
             _ => Err(ambiguous()),
         }
     }
@@ -192,7 +240,7 @@ impl Desk {
             by: by.clone(),
             at: now,
         };
-        self.rows.answer(id, given, None).await
+        self.record(id, given, None).await
     }
 
     /// Answers a question with this token, which says who answers. A token alone is an approver: a process can take the name
@@ -220,7 +268,31 @@ impl Desk {
             by,
             at: now,
         };
-        self.rows.answer(id, given, Some(token.name.clone())).await
+        self.record(id, given, Some(token.name.clone())).await
+    }
+
+    /// Stores an answer if it counts, which has this name by a token.
+    async fn record(
+        &self,
+        id: QuestionId,
+        given: KeptAnswer,
+        approver: Option<String>,
+    ) -> Result<(), DeskError> {
+        let with = (values![id.as_bytes()], given, approver);
+        let answer = self.tables.write(with, move |tx, (ids, given, approver)| {
+            let work = async move {
+                change(tx).await?;
+                let kept = tx.first(rows::READ, ids, rows::read).await?;
+                let kept = kept.ok_or(DeskError::Unknown)?;
+                let kept = kept.map_err(DeskError::unreadable)?;
+                rows::admits(&kept, given, approver.as_deref())?;
+                let values = values![json(given)?, given.at, id.as_bytes()];
+                tx.execute(rows::ANSWER, &values).await?;
+                Ok(())
+            };
+            work.boxed()
+        });
+        answer.await
     }
 
     /// Takes the answer to a question, once there is one, for the one who acts by it. An answer for one call is taken once, by
@@ -232,8 +304,8 @@ impl Desk {
         let Some(answer) = self.get(id).await?.and_then(|kept| kept.answer) else {
             return Ok(None);
         };
-        let is_first = self.rows.r#use(id, now).await?;
-        Ok(Some(match is_first || !answer.is_for_one() {
+        let r#use = self.tables.execute(rows::USE, values![now, id.as_bytes()]);
+        Ok(Some(match r#use.await? > 0 || !answer.is_for_one() {
             true => Taken::Answer(answer),
             false => Taken::UsedUp,
         }))
@@ -244,7 +316,20 @@ impl Desk {
     /// # Errors
     /// The store fails.
     pub async fn withdraw(&self, id: QuestionId, alive: Option<Time>) -> Result<(), DeskError> {
-        self.rows.withdraw(id, alive).await
+        let with = match alive {
+            None => (rows::WITHDRAW, values![id.as_bytes()]),
+            Some(alive) => (rows::WITHDRAW_SILENT, values![id.as_bytes(), alive]),
+        };
+        let withdraw = (self.tables).write(with, |tx, (sql, values)| {
+            let work = async move {
+                change(tx).await?;
+                Ok::<_, Failed>(tx.execute(*sql, values).await?)
+            };
+            work.boxed()
+        });
+        let removed = withdraw.await?;
+        self.removed(removed).await;
+        Ok(())
     }
 
     /// A number that changes with each question that is asked, answered or taken back, by any process. It does not change
@@ -253,7 +338,8 @@ impl Desk {
     /// # Errors
     /// The store fails.
     pub async fn version(&self) -> Result<i64, DeskError> {
-        self.rows.version().await
+        let version = (self.tables).rows(rows::VERSION, values![], |mut row| row.take());
+        Ok(version.await?.pop().unwrap_or_default())
     }
 
     /// Makes a token. Its secret is returned this once.
@@ -263,8 +349,19 @@ impl Desk {
     pub async fn new_token(&self, new: &NewToken, now: Time) -> Result<String, DeskError> {
         Name::new(&new.name)?;
         let (secret, digest) = tokens::fresh()?;
-        let token = KeptToken::new(new, now);
-        self.rows.add_token(&token, digest).await?;
+        let (name, kept) = (new.name.clone(), json(&KeptToken::new(new, now))?);
+        let add = self.tables.write((name, kept), move |tx, (name, kept)| {
+            let work = async move {
+                change(tx).await?;
+                let names = tx.first(rows::NAMES, &values![name], pair).await?;
+                rows::is_free(name, names.unwrap_or_default())?;
+                let add = values![name, &digest, kept];
+                tx.execute(rows::ADD_TOKEN, &add).await?;
+                Ok(())
+            };
+            work.boxed()
+        });
+        add.await?;
         Ok(secret)
     }
 
@@ -273,7 +370,8 @@ impl Desk {
     /// # Errors
     /// The store fails.
     pub async fn tokens(&self) -> Result<Vec<KeptToken>, DeskError> {
-        self.rows.tokens().await
+        let tokens = self.tables.rows(rows::TOKENS, values![], pair);
+        Ok(tokens.await?.into_iter().flat_map(rows::token).collect())
     }
 
     /// Revokes a token. False if there is none of this name.
@@ -281,7 +379,9 @@ impl Desk {
     /// # Errors
     /// The store fails.
     pub async fn revoke(&self, name: &str) -> Result<bool, DeskError> {
-        self.rows.revoke(name).await
+        let removed = self.tables.execute(rows::REVOKE, values![name]).await?;
+        self.removed(removed).await;
+        Ok(removed > 0)
     }
 
     /// The token with this secret, if it is one that counts.
@@ -290,15 +390,30 @@ impl Desk {
     /// The token cannot be read.
     pub async fn admit(&self, secret: &str, now: Time) -> Result<Option<KeptToken>, DeskError> {
         let digest = tokens::digest(secret);
-        let found = self.rows.token(digest).await?;
+        let found = self.tables.rows(rows::TOKEN, values![&digest], pair);
+        let found = found.await?.pop().map(rows::token).transpose()?;
         let Some(mut token) = found.filter(|token| token.counts(now)) else {
             return Ok(None);
         };
         let minute = Time::from_millis(now.millis().saturating_sub(MINUTE_MS));
         if token.last_used.is_none_or(|used| used <= minute) {
-            self.rows.token_used(digest, now).await?;
+            let used = values![now, &digest];
+            self.tables.execute(rows::TOKEN_USED, used).await?;
             token.last_used = Some(now);
         }
         Ok(Some(token))
     }
+
+    /// After a deletion of so many rows.
+    async fn removed(&self, rows: u64) {
+        if rows > 0 {
+            self.tables.checkpoint().await;
+        }
+    }
+}
+
+/// Begins a change. In PostgreSQL the other changes wait for it: the row of the version is their lock.
+async fn change(tx: &mut Tx<'_>) -> Result<(), Fault> {
+    tx.execute(rows::CHANGED, &[]).await?;
+    Ok(())
 }

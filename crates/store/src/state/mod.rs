@@ -5,15 +5,13 @@
 //! a process that remembers the last number it has read misses no record. A document is replaced only by a writer that knows
 //! its version.
 
-mod postgres;
-mod sqlite;
+mod rows;
 
 use async_trait::async_trait;
 
 use crate::{StateError, Time};
 
-pub(crate) use postgres::PostgresState;
-pub(crate) use sqlite::SqliteState;
+pub(crate) use rows::StateRows;
 
 /// The digest that names a tenant, a conversation or a call.
 pub type Digest = [u8; 32];
