@@ -302,6 +302,7 @@ fn units_leave_to_spokes_what_they_need() {
             "RestrictNamespaces",
             "PrivateUsers",
             "ProtectHostname",
+            "RestrictSUIDSGID",
             "SystemCallFilter",
             "ProtectProc",
             "ProcSubset",
