@@ -1,7 +1,7 @@
 //! What tenants may use in an hour: calls, tokens of models, questions, and calls of single tools.
 //!
-//! Hours are those of the clock (UTC). What is used is counted here at once, and added to the store within a second, so that
-//! replicas see it of each other.
+//! Hours are those of the clock (UTC). What is used is counted here at once, and added to the store within a second. Sums of
+//! the store are read anew after a second, so a replica may miss what others have used within the last two.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use hub::CallBudget;
 use ifc::Call;
 use sha2::{Digest, Sha256};
-use store::{Commit, SessionState, StateError, Time};
+use store::{Commit, SessionState, Time};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::sleep;
 
@@ -21,7 +21,7 @@ use crate::state::refused;
 const HOUR_MS: i64 = 3_600_000;
 /// How old the sums of the store may be.
 const FRESH: Duration = Duration::from_secs(1);
-/// What is counted, beside `call APP.TOOL`.
+/// What is counted, beside `calls of APP.TOOL`.
 const CALLS: &str = "calls";
 const TOKENS: &str = "tokens";
 const QUESTIONS: &str = "questions";
@@ -51,7 +51,8 @@ struct Inner {
     /// Without it, what is used is this process's own.
     state: Option<Arc<dyn SessionState>>,
     used: Mutex<HashMap<String, Used>>,
-    saving: AsyncMutex<()>,
+    /// Held while sums of the store are changed or read, so that nothing is in them and in [`Used::own`] at once.
+    storing: AsyncMutex<()>,
 }
 
 /// What a tenant has used in an hour.
@@ -61,11 +62,10 @@ struct Used {
     /// The sums of the store, and when they were read.
     stored: HashMap<String, u64>,
     read: Option<Instant>,
-    /// What is not in these sums: what is being saved, and what is not.
-    saving: HashMap<String, u64>,
-    unsaved: HashMap<String, u64>,
-    /// What running requests are about to use.
-    reserved: HashMap<String, u64>,
+    /// What is not in these sums yet.
+    own: HashMap<String, u64>,
+    /// Tokens that running requests are about to use.
+    reserved: u64,
 }
 
 impl Limits {
@@ -80,9 +80,8 @@ impl Limits {
 
     /// From now on these are the budgets. What is used stays.
     pub fn replace(&self, budgets: BTreeMap<String, Budget>) {
-        let mut current = self.0.budgets.write();
-        let current = current.as_deref_mut();
-        *current.unwrap_or_else(|error| error.get_mut()) = budgets;
+        let current = self.0.budgets.write();
+        *current.unwrap_or_else(PoisonError::into_inner) = budgets;
     }
 
     /// Adds what is used to the store, every second.
@@ -95,13 +94,27 @@ impl Limits {
 
     /// Adds what is used to the store, now. What fails is added later.
     pub async fn save_all(&self) {
-        let changed: Vec<String> = {
+        let Some(state) = &self.0.state else { return };
+        let _alone = self.0.storing.lock().await;
+        let all: Vec<_> = {
             let used = self.used();
-            let changed = used.iter().filter(|(_, used)| !used.unsaved.is_empty());
-            changed.map(|(tenant, _)| tenant.clone()).collect()
+            let used = used.iter().filter(|(_, used)| !used.own.is_empty());
+            used.map(|(tenant, used)| (tenant.clone(), used.hour, used.own.clone()))
+                .collect()
         };
-        for tenant in changed {
-            let _ = self.save(&tenant).await;
+        for (tenant, hour, own) in all {
+            // A log of its own, so that no request waits for these.
+            let digest = Sha256::digest(format!("usage {tenant}")).into();
+            let mut commit = Commit::new(Time::from_millis(hour.saturating_mul(HOUR_MS)));
+            let usage = own.iter().map(|(thing, count)| store::Usage {
+                tenant: tenant.clone(),
+                thing: thing.clone(),
+                count: *count,
+            });
+            commit.usage = usage.collect();
+            if state.commit(&digest, commit).await.is_ok() {
+                self.with(&tenant, |used| used.has_stored(hour, &own));
+            }
         }
     }
 
@@ -124,12 +137,12 @@ impl Limits {
         self.with(&tenant, |used| {
             let budgets = [(CALLS, budget.calls), (TOKENS, budget.tokens)];
             let mut budgets = budgets.into_iter();
-            let spent = budgets.find_map(|(what, most)| used.refuses(what, what, most?));
+            let spent = budgets.find_map(|(thing, most)| used.refuses(thing, most?));
             if let Some(message) = spent {
                 let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, message);
                 return Err(error.with_retry(rest_of_hour()));
             }
-            add(&mut used.reserved, TOKENS, estimate);
+            used.reserved = used.reserved.saturating_add(estimate);
             Ok(())
         })?;
         Ok(Charge {
@@ -143,9 +156,23 @@ impl Limits {
     /// Brings in what other replicas have used.
     pub(crate) async fn refresh(&self, tenant: Option<&str>) -> Result<(), ApiError> {
         let tenant = self.name(tenant);
+        let state = self.0.state.as_ref();
+        let Some(state) = state.filter(|_| self.is_limited(tenant)) else {
+            return Ok(());
+        };
         let is_old = |used: &mut Used| used.read.is_none_or(|at| at.elapsed() > FRESH);
-        if self.is_limited(tenant) && self.with(tenant, is_old) {
-            self.save(tenant).await.map_err(refused)?;
+        if !self.with(tenant, is_old) {
+            return Ok(());
+        }
+        let _alone = self.0.storing.lock().await;
+        // Another request may have read them meanwhile.
+        if self.with(tenant, is_old) {
+            let now = Time::from_millis(now_ms());
+            let stored = state.usage(tenant, now).await.map_err(refused)?;
+            self.with(tenant, |used| {
+                used.stored = stored.into_iter().collect();
+                used.read = Some(Instant::now());
+            });
         }
         Ok(())
     }
@@ -158,66 +185,22 @@ impl Limits {
             .then(|| Arc::new(Calls { limits, tenant }) as Arc<dyn CallBudget>)
     }
 
-    /// Counts a question to people, unless it is one too many for this tenant.
-    pub(crate) fn may_ask(&self, tenant: Option<&str>) -> bool {
+    /// Counts a question to people.
+    ///
+    /// # Errors
+    /// Why it is one too many for this tenant. It is not counted then.
+    pub(crate) fn may_ask(&self, tenant: Option<&str>) -> Result<(), String> {
         let tenant = self.name(tenant);
         let Some(most) = self.budget(tenant).questions else {
-            return true;
-        };
-        self.with(tenant, |used| {
-            let may_ask = used.refuses(QUESTIONS, QUESTIONS, most).is_none();
-            if may_ask {
-                add(&mut used.unsaved, QUESTIONS, 1);
-            }
-            may_ask
-        })
-    }
-
-    async fn save(&self, tenant: &str) -> Result<(), StateError> {
-        let _one = self.0.saving.lock().await;
-        let unsaved = self.with(tenant, |used| {
-            let unsaved = std::mem::take(&mut used.unsaved);
-            add_all(&mut used.saving, &unsaved);
-            unsaved
-        });
-        let Some(state) = &self.0.state else {
-            self.with(tenant, |used| {
-                add_all(&mut used.stored, &std::mem::take(&mut used.saving));
-                used.read = Some(Instant::now());
-            });
             return Ok(());
         };
-        // A log of its own, so that no request waits for these.
-        let digest = Sha256::digest(format!("usage {tenant}")).into();
-        let now: Time = SystemTime::now().into();
-        let counts = unsaved.iter().map(|(thing, count)| store::Usage {
-            tenant: tenant.to_owned(),
-            thing: thing.clone(),
-            count: *count,
-        });
-        let mut commit = Commit::new(now);
-        commit.usage = counts.collect();
-        let saved = match commit.usage.is_empty() {
-            true => Ok(()),
-            false => state.commit(&digest, commit).await.map(drop),
-        };
-        let read = match saved {
-            Ok(()) => state.usage(tenant, now).await,
-            Err(error) => {
-                self.with(tenant, |used| {
-                    used.saving.clear();
-                    add_all(&mut used.unsaved, &unsaved);
-                });
-                return Err(error);
+        self.with(tenant, |used| match used.refuses(QUESTIONS, most) {
+            Some(why) => Err(why),
+            None => {
+                used.add(QUESTIONS, 1);
+                Ok(())
             }
-        };
-        let stored = read?;
-        self.with(tenant, |used| {
-            used.stored = stored.into_iter().collect();
-            used.saving.clear();
-            used.read = Some(Instant::now());
-        });
-        Ok(())
+        })
     }
 
     fn name<'a>(&'a self, tenant: Option<&'a str>) -> &'a str {
@@ -257,28 +240,33 @@ impl Limits {
 }
 
 impl Used {
-    /// Why there is no room for one more, if there is none. `what` names the thing in words.
-    fn refuses(&self, thing: &str, what: &str, most: u64) -> Option<String> {
-        let parts = [&self.stored, &self.saving, &self.unsaved, &self.reserved];
-        let counts = parts.into_iter().filter_map(|part| part.get(thing));
-        let count = counts.fold(0_u64, |sum, count| sum.saturating_add(*count));
-        (count >= most).then(|| {
+    /// Why there is no room for one more, if there is none.
+    fn refuses(&self, thing: &str, most: u64) -> Option<String> {
+        let sum = |sums: &HashMap<String, u64>| sums.get(thing).copied().unwrap_or_default();
+        let reserved = if thing == TOKENS { self.reserved } else { 0 };
+        let count = sum(&self.stored).saturating_add(sum(&self.own));
+        (count.saturating_add(reserved) >= most).then(|| {
             let minutes = rest_of_hour().as_secs().div_ceil(60);
             format!(
-                "the budget of {most} {what} in this hour is spent; it is renewed in {minutes} min"
+                "the budget of {most} {thing} in this hour is spent; it is renewed in {minutes} min"
             )
         })
     }
-}
 
-fn add(sums: &mut HashMap<String, u64>, thing: &str, count: u64) {
-    let sum = sums.entry(thing.to_owned()).or_default();
-    *sum = sum.saturating_add(count);
-}
+    fn add(&mut self, thing: &str, count: u64) {
+        let sum = self.own.entry(thing.to_owned()).or_default();
+        *sum = sum.saturating_add(count);
+    }
 
-fn add_all(sums: &mut HashMap<String, u64>, more: &HashMap<String, u64>) {
-    for (thing, count) in more {
-        add(sums, thing, *count);
+    /// The store has these counts of this hour now.
+    fn has_stored(&mut self, hour: i64, counts: &HashMap<String, u64>) {
+        for (thing, count) in counts.iter().filter(|_| self.hour == hour) {
+            let stored = self.stored.entry(thing.clone()).or_default();
+            *stored = stored.saturating_add(*count);
+            let own = self.own.entry(thing.clone()).or_default();
+            *own = own.saturating_sub(*count);
+        }
+        self.own.retain(|_, count| *count > 0);
     }
 }
 
@@ -335,7 +323,7 @@ impl Charge {
     /// Charges tokens of a model that was asked beside the request's own.
     pub(crate) fn add(&self, tokens: u64) {
         if self.limits.is_limited(&self.tenant) {
-            let add = |used: &mut Used| add(&mut used.unsaved, TOKENS, tokens);
+            let add = |used: &mut Used| used.add(TOKENS, tokens);
             self.limits.with(&self.tenant, add);
         }
     }
@@ -346,9 +334,7 @@ impl Drop for Charge {
         self.end(None);
         self.limits.with(&self.tenant, |used| {
             // In a new hour nothing is reserved.
-            if let Some(reserved) = used.reserved.get_mut(TOKENS) {
-                *reserved = reserved.saturating_sub(self.estimate);
-            }
+            used.reserved = used.reserved.saturating_sub(self.estimate);
         });
     }
 }
@@ -365,18 +351,18 @@ impl Calls {
         let budget = self.limits.budget(&self.tenant);
         let tool = format!("{}.{}", call.app, call.tool);
         let of_tool = budget.tools.get(&tool).copied();
-        let (thing, what) = (format!("call {tool}"), format!("calls of {tool}"));
+        let tool = format!("calls of {tool}");
         // In one step, since requests are decided on at the same time.
         self.limits.with(&self.tenant, |used| {
-            let refuses = of_tool.and_then(|most| used.refuses(&thing, &what, most));
-            let of_all = || used.refuses(CALLS, CALLS, budget.calls?);
+            let refuses = of_tool.and_then(|most| used.refuses(&tool, most));
+            let of_all = || used.refuses(CALLS, budget.calls?);
             if let Some(why) = refuses.or_else(of_all) {
                 return Err(why);
             }
             if counts {
-                add(&mut used.unsaved, CALLS, 1);
+                used.add(CALLS, 1);
                 if of_tool.is_some() {
-                    add(&mut used.unsaved, &thing, 1);
+                    used.add(&tool, 1);
                 }
             }
             Ok(())

@@ -327,7 +327,10 @@ async fn pass(State(shared): State<Arc<Shared>>, request: Request) -> Response {
             // The desk has an address of its own, which agents need not reach.
             _ if page.is_none() && route == Route::Desk => {
                 let error = ApiError::invalid("the questions are at the address of desk_listen");
-                (error.with_status(StatusCode::NOT_FOUND).into_response(), None)
+                (
+                    error.with_status(StatusCode::NOT_FOUND).into_response(),
+                    None,
+                )
             }
             _ => shared.answer(route, request).await,
         }

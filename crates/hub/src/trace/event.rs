@@ -381,7 +381,8 @@ pub enum Event {
         /// Who gave it, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
-        /// From where: `terminal`, `approve`, `page`, `http` or `client`; `observe` is the yes to all that is only observed.
+        /// From where: `terminal`, `approve`, `page`, `http` or `client`; `observe` is the yes to all that is only observed,
+        /// `budget` the no to a question more than the tenant may ask.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from: Option<String>,
     },

@@ -507,8 +507,8 @@ impl Front for Turn<'_> {
         let question = view.clone();
         let put = || async move {
             AskOutcome::Answer(match limits.may_ask(origin.tenant.as_deref()) {
-                true => approver.ask(&origin, &question).await,
-                false => desk::Answered::NOT,
+                Ok(()) => approver.ask(&origin, &question).await,
+                Err(_) => desk::Answered::here(Answer::No, None, "budget"),
             })
         };
         let (questions, patience) = (&self.session.questions, self.shared.patience);

@@ -1,17 +1,19 @@
 //! What a tenant may use in an hour, against an upstream and clients that would use more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hub::trace::Event;
+use ifc::Answer;
 use serde_json::{Value, json};
+use server::access::{Access, Agent, Agents};
 use server::limits::{Budget, Limits};
 use server::{At, EventSink, Sinks};
 use tokio::time::sleep;
 
-use crate::stage::{Stage, result, serve, setup, user};
+use crate::stage::{Always, Stage, Watcher, result, serve, setup, user};
 use test_support::{ModelReply, Upstream, calls, newest, says};
 
 /// Counts the requests that are over.
@@ -114,4 +116,64 @@ async fn tokens_without_usage_are_charged_by_estimate() {
         }
         assert_eq!(status(&stage).await, 429);
     }
+}
+
+/// Each token is its tenant's.
+struct Tenants;
+
+#[async_trait::async_trait]
+impl Agents for Tenants {
+    async fn admit(&self, secret: &str) -> Result<Option<Agent>, String> {
+        let tenant = secret.strip_prefix("sluice-").map(str::to_owned);
+        let name = "agent".to_owned();
+        Ok(Some(Agent { name, tenant }))
+    }
+}
+
+#[tokio::test]
+async fn a_question_above_the_budget_is_a_no_with_its_reason() {
+    let upstream = Upstream::start(|body| match newest(body) {
+        "go" => calls(&[("inbox", "{}")]),
+        "letter" => calls(&[("send", r#"{"to":"eve"}"#)]),
+        _ => says("It was refused."),
+    });
+    let mut setup = setup(&upstream);
+    let budget = Budget {
+        questions: Some(1),
+        ..Budget::default()
+    };
+    setup.parts.limits = Limits::new("all", None);
+    let budgets = BTreeMap::from([("team".to_owned(), budget)]);
+    setup.parts.limits.replace(budgets);
+    let names = ["team", "other"].map(str::to_owned);
+    let access = Access::new(Arc::new(Tenants), true, BTreeSet::from(names));
+    setup.access = Some(access);
+    let watcher = Arc::<Watcher>::default();
+    setup.observer = watcher.clone();
+    let approver = Always::answering(&mut setup, Answer::Once);
+    let stage = serve(setup).await;
+    let sends = async |tenant: &str, name: &str| {
+        let key = format!("sluice-{tenant}");
+        let mut messages = vec![user("go")];
+        let ask = async |messages: &[Value]| {
+            let (status, answer) = stage.as_client(&key, Some(name), messages, json!({})).await;
+            assert_eq!(status, 200, "{answer}");
+            answer["choices"][0]["message"].clone()
+        };
+        let answer = ask(&messages).await;
+        messages.extend([answer.clone(), result(&answer, 0, "letter")]);
+        ask(&messages).await["tool_calls"].is_array()
+    };
+    assert!(sends("team", "one").await);
+    assert!(!sends("team", "two").await);
+    assert!(sends("other", "three").await && sends("other", "four").await);
+    assert_eq!(approver.count(), 3);
+    let seen = watcher.0.lock().unwrap();
+    let answers = seen.iter().filter_map(|(name, event)| match event {
+        Event::Replied { answer, from, .. } => Some((&**name, &**answer, from.as_deref())),
+        _ => None,
+    });
+    let of_two = answers.filter(|(name, ..)| *name == "two");
+    let expected = [("two", "no", Some("budget"))];
+    assert_eq!(of_two.collect::<Vec<_>>(), expected);
 }

@@ -207,7 +207,10 @@ impl Dialect for OpenAiResponse {
 
     fn last_event(error: &ApiError) -> Frame {
         let mut body = error.body();
-        Frame::named("error", body["error"].take())
+        Frame::named(
+            "error",
+            body.get_mut("error").map(Value::take).unwrap_or_default(),
+        )
     }
 }
 
