@@ -23,107 +23,58 @@ use crate::sink::{At, EventSink, Work};
 type Labels = Vec<(&'static str, String)>;
 type Label<'a> = (&'static str, &'a str);
 
-/// Counters, which have `_total` behind their names.
-const COUNTERS: [(&str, &str); 14] = [
-    (
-        "requests",
-        "Requests that were answered, by the status of HTTP",
-    ),
-    ("model_calls", "Completions by a language model"),
-    (
-        "tokens",
-        "Tokens to models (`prompt`, of these `cached`) and from them (`completion`)",
-    ),
-    ("decisions", "Decisions on calls, messages and answers"),
-    (
-        "answers",
-        "Questions that were answered, or not in time (`none`)",
-    ),
-    ("spoke_starts", "Starts of apps"),
-    (
-        "spoke_deaths",
-        "Apps that ended by themselves or did not start",
-    ),
-    ("egress_connections", "Connections of apps"),
-    ("egress_bytes", "Bytes that apps sent and received"),
-    ("store_errors", "Operations of the store that failed"),
-    (
-        "reloads",
-        "Configurations that were loaded (`ok`) or not (`refused`)",
-    ),
-    (
-        "logins_denied",
-        "Tokens and codes that were not accepted, at the proxy those of the upstream too",
-    ),
-    ("spans_lost", "Spans that the collector did not take"),
-    (
-        "errors",
-        "Failures: statuses of requests, and kinds of what went wrong in them",
-    ),
-];
+/// Counters, which have `_total` behind their names, and what they count.
+const COUNTERS: &str = "\
+requests: Requests that were answered, by the status of HTTP
+model_calls: Completions by a language model
+tokens: Tokens to models (`prompt`, of these `cached`) and from them (`completion`)
+decisions: Decisions on calls, messages and answers
+answers: Questions that were answered, or not in time (`none`)
+spoke_starts: Starts of apps
+spoke_deaths: Apps that ended by themselves or did not start
+egress_connections: Connections of apps
+egress_bytes: Bytes that apps sent and received
+store_errors: Operations of the store that failed
+reloads: Configurations that were loaded (`ok`) or not (`refused`)
+logins_denied: Tokens and codes that were not accepted, at the proxy those of the upstream too
+spans_lost: Spans that the collector did not take
+errors: Failures: statuses of requests, and kinds of what went wrong in them";
+const GAUGES: &str = "\
+requests_in_flight: Requests that are being answered
+questions_waiting: Questions that wait for an answer, of all replicas
+questions_oldest_seconds: How long the oldest question has waited
+spokes: Apps that run
+build_info: 1, with the version of the program";
+const TIMES: &str = "\
+request_seconds: From a request to the end of its answer
+model_call_seconds: Time of a completion
+check_seconds: Time of the decisions of a step and of making its prompt
+screening_seconds: Time of a dependency screening
+store_seconds: Time of an operation of the store";
 /// What is done with the store.
-const OPERATIONS: [&str; 9] = [
-    "load",
-    "commit",
-    "redeem",
-    "withdraw",
-    "usage",
-    "prune",
-    "ping",
-    "token",
-    "questions",
-];
-const GAUGES: [(&str, &str); 5] = [
-    ("requests_in_flight", "Requests that are being answered"),
-    (
-        "questions_waiting",
-        "Questions that wait for an answer, of all replicas",
-    ),
-    (
-        "questions_oldest_seconds",
-        "How long the oldest question has waited",
-    ),
-    ("spokes", "Apps that run"),
-    ("build_info", "1, with the version of the program"),
-];
-/// Histograms, with the least of their bounds in seconds, the factor from one to the next, and how many there are.
-const TIMES: [(&str, &str, f64, f64, u16); 5] = [
-    // A request waits for its model, and may wait for a person.
-    (
-        "request_seconds",
-        "From a request to the end of its answer",
-        0.005,
-        2.0,
-        14,
-    ),
-    ("model_call_seconds", "Time of a completion", 0.05, 2.0, 12),
-    // Rules take microseconds, a model that screens takes seconds.
-    (
-        "check_seconds",
-        "Time of the decisions of a step and of making its prompt",
-        0.00001,
-        4.0,
-        10,
-    ),
-    (
-        "screening_seconds",
-        "Time of a dependency screening",
-        0.00001,
-        4.0,
-        10,
-    ),
-    (
-        "store_seconds",
-        "Time of an operation of the store",
-        0.00025,
-        2.0,
-        14,
-    ),
-];
+const OPERATIONS: &str = "load commit redeem withdraw usage prune ping token questions";
 
-/// Bounds of a histogram.
+/// The names of such a list, with what is said of them.
+fn list(text: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    text.lines().filter_map(|line| line.split_once(": "))
+}
+
+/// Bounds of a histogram: the least of them in seconds, the factor from one to the next, and how many there are.
 #[derive(Clone)]
 struct Buckets(f64, f64, u16);
+
+impl Buckets {
+    fn of(name: &str) -> Self {
+        match name {
+            // A request waits for its model, and may wait for a person.
+            "request_seconds" => Self(0.005, 2.0, 14),
+            "model_call_seconds" => Self(0.05, 2.0, 12),
+            "store_seconds" => Self(0.00025, 2.0, 14),
+            // Rules take microseconds, a model that screens takes seconds.
+            _ => Self(0.00001, 4.0, 10),
+        }
+    }
+}
 
 impl MetricConstructor<Histogram> for Buckets {
     fn new_metric(&self) -> Histogram {
@@ -153,24 +104,24 @@ impl Metrics {
             times: HashMap::new(),
             is_lost: AtomicBool::new(false),
         };
-        for (name, help) in COUNTERS {
+        for (name, help) in list(COUNTERS) {
             let family = Family::default();
             all.registry.register(name, help, family.clone());
             all.counters.insert(name, family);
         }
-        for (name, help) in GAUGES {
+        for (name, help) in list(GAUGES) {
             let family = Family::default();
             all.registry.register(name, help, family.clone());
             all.gauges.insert(name, family);
         }
-        for (name, help, least, factor, count) in TIMES {
-            let family = Family::new_with_constructor(Buckets(least, factor, count));
+        for (name, help) in list(TIMES) {
+            let family = Family::new_with_constructor(Buckets::of(name));
             all.registry.register(name, help, family.clone());
             all.times.insert(name, family);
         }
         all.count("spans_lost", 0, &[]);
         // A rate needs a number from before the first failure.
-        for operation in OPERATIONS {
+        for operation in OPERATIONS.split(' ') {
             all.count("store_errors", 0, &[("operation", operation)]);
         }
         all.set("build_info", 1, &[("version", env!("CARGO_PKG_VERSION"))]);
@@ -212,17 +163,13 @@ impl Metrics {
         operation: &'static str,
         work: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
-        let begun = Instant::now();
+        let (of, begun) = ([("operation", operation)], Instant::now());
         let done = work.await;
-        self.time(
-            "store_seconds",
-            begun.elapsed(),
-            &[("operation", operation)],
-        );
+        self.time("store_seconds", begun.elapsed(), &of);
         let was_lost = self.is_lost.swap(done.is_err(), Ordering::Relaxed);
         match &done {
             Err(reason) => {
-                self.count("store_errors", 1, &[("operation", operation)]);
+                self.count("store_errors", 1, &of);
                 if !was_lost {
                     warn!(operation, %reason, "the store fails; requests that need it are refused with 503");
                 }
@@ -276,16 +223,10 @@ impl Metrics {
     }
 
     fn completed(&self, at: &At<'_>, provider: &str, purpose: &str, usage: &Usage) {
-        let (of, tenant) = (
-            ("provider", provider),
-            ("tenant", at.tenant.unwrap_or_default()),
-        );
+        let (of, tenant) = (("provider", provider), at.tenant.unwrap_or_default());
+        let (tenant, time) = (("tenant", tenant), Duration::from_millis(usage.total_ms));
         self.count("model_calls", 1, &[of, ("purpose", purpose), tenant]);
-        self.time(
-            "model_call_seconds",
-            Duration::from_millis(usage.total_ms),
-            &[of],
-        );
+        self.time("model_call_seconds", time, &[of]);
         for (kind, count) in [
             ("prompt", usage.prompt_tokens),
             ("cached", usage.cached_tokens),
@@ -297,11 +238,8 @@ impl Metrics {
 
     fn decision(&self, at: &At<'_>, outcome: &str, rule: &str, app: &str, tool: &str) {
         let [front, outcome, rule] = [("front", at.front), ("outcome", outcome), ("rule", rule)];
-        self.count(
-            "decisions",
-            1,
-            &[front, outcome, rule, ("app", app), ("tool", tool)],
-        );
+        let of = [front, outcome, rule, ("app", app), ("tool", tool)];
+        self.count("decisions", 1, &of);
     }
 
     fn connected(&self, app: &str, outcome: &str) {
@@ -314,18 +252,12 @@ impl Metrics {
         self.count("egress_connections", 1, &[("app", app), ("outcome", kind)]);
         // `[REASON; ]N bytes sent, N received`, as a passage words it.
         let numbers = outcome.rsplit("; ").next();
-        let numbers =
-            numbers.and_then(|it| it.strip_suffix(" received")?.split_once(" bytes sent, "));
-        for (direction, bytes) in numbers
-            .into_iter()
-            .flat_map(|it| [("sent", it.0), ("received", it.1)])
-        {
-            let bytes = bytes.parse().unwrap_or(0);
-            self.count(
-                "egress_bytes",
-                bytes,
-                &[("app", app), ("direction", direction)],
-            );
+        let numbers = numbers.and_then(|it| it.strip_suffix(" received"));
+        if let Some((sent, received)) = numbers.and_then(|it| it.split_once(" bytes sent, ")) {
+            for (direction, bytes) in [("sent", sent), ("received", received)] {
+                let of = [("app", app), ("direction", direction)];
+                self.count("egress_bytes", bytes.parse().unwrap_or(0), &of);
+            }
         }
     }
 
