@@ -14,11 +14,12 @@ use crate::tables::{Tables, values};
 use crate::{StateError, Time};
 
 /// The head, the document, and the records after `$2`: at most `$3`, with at most `$5` bytes, but one record. Their lengths
-/// are summed without their texts.
+/// are summed without their texts. Where the records begin is a subquery, since a join with `log` reads the log from its
+/// start.
 const LOAD: &str = "
 WITH log (head) AS (SELECT coalesce((SELECT head FROM tenant WHERE id = $1), 0)),
-page AS (SELECT number, octet_length(body) AS bytes FROM record, log
-  WHERE tenant = $1 AND number > CASE WHEN $2 > head THEN 0 ELSE $2 END ORDER BY number LIMIT $3),
+page AS (SELECT number, octet_length(body) AS bytes FROM record
+  WHERE tenant = $1 AND number > (SELECT CASE WHEN $2 > head THEN 0 ELSE $2 END FROM log) ORDER BY number LIMIT $3),
 sized AS (SELECT number, bytes, sum(bytes) OVER (ORDER BY number) AS total FROM page)
 SELECT CAST(0 AS bigint) AS part, head AS number, NULL AS body FROM log
 UNION ALL SELECT 1, version, body FROM session WHERE tenant = $1 AND key = $4
