@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::release::{Release, gzip, put, run_quietly, write};
+use super::release::{Release, architecture, gzip, put, run_quietly, write};
 use crate::output;
 
 /// The user of the image, which no machine has.
@@ -33,11 +33,7 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// Makes the archive.
 pub(super) fn oci(release: &Release) -> Result<PathBuf> {
-    let architecture = match env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => bail!("no image for {other}"),
-    };
+    let architecture = architecture()?;
     let layout = release.out.join("work/oci");
     let blobs = Blobs(layout.join("blobs/sha256"));
     fs::create_dir_all(&blobs.0)?;

@@ -1,13 +1,12 @@
 //! The Debian package.
 
-use std::env;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
-use super::release::{Release, put, run_quietly, write};
+use super::release::{Release, architecture, put, run_quietly, write};
 
 /// What dpkg runs, in `dist/debian`.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
@@ -16,11 +15,7 @@ const CONFFILES: &str = "/etc/sluice/sluice.toml\n";
 
 /// Makes the package with `dpkg-deb`.
 pub(super) fn debian(release: &Release) -> Result<PathBuf> {
-    let architecture = match env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => bail!("no Debian of {other} is supported"),
-    };
+    let architecture = architecture()?;
     let Release { version, .. } = release;
     let tree = release.out.join("stage");
     let sources = release.root.join("dist/debian");

@@ -23,6 +23,11 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("fish", "share/fish/vendor_completions.d/sluice.fish"),
 ];
 
+/// Pages and notices, below `/usr`.
+const DOCS: &str = "share/doc/sluice";
+/// The bill of materials among them.
+const BILL: &str = "sbom.cdx.json";
+
 /// What is made, and of what.
 pub(crate) struct Options {
     pub(crate) only: Vec<String>,
@@ -109,10 +114,7 @@ impl Release {
         for page in fs::read_dir(&pages)? {
             run_quietly(Command::new("gzip").arg("-9n").arg(page?.path()))?;
         }
-        let (docs, share) = (
-            self.usr.join("share/doc/sluice"),
-            self.usr.join("share/sluice"),
-        );
+        let (docs, share) = (self.usr.join(DOCS), self.usr.join("share/sluice"));
         put(&self.root.join("LICENSE"), &docs.join("copyright"), 0o644)?;
         put(&self.root.join("README.md"), &docs.join("README.md"), 0o644)?;
         for page in fs::read_dir(self.root.join("docs"))? {
@@ -125,17 +127,12 @@ impl Release {
                 )?;
             }
         }
-        write(
-            &docs.join("sbom.cdx.json"),
-            &sbom::document(&self.root, &self.version)?,
-        )?;
-        let shared = ["dist/container", "dist/helm", "docs/grafana"].map(|it| self.root.join(it));
-        for folder in shared.iter().filter(|folder| folder.is_dir()) {
-            run_quietly(Command::new("cp").arg("-rT").arg(folder).arg({
-                let name = folder.file_name().unwrap_or_default();
-                fs::create_dir_all(&share)?;
-                share.join(name)
-            }))?;
+        let bill = sbom::document(&self.root, &self.version)?;
+        write(&docs.join(BILL), &bill)?;
+        fs::create_dir_all(&share)?;
+        for folder in ["dist/container", "dist/helm", "docs/grafana"] {
+            let mut copy = Command::new("cp");
+            run_quietly(copy.arg("-r").arg(self.root.join(folder)).arg(&share))?;
         }
         let profile = self.root.join("dist/container/seccomp.json");
         put(&profile, &share.join("seccomp.json"), 0o644)?;
@@ -157,7 +154,7 @@ impl Release {
 
     pub(super) fn written_sbom(&self) -> Result<PathBuf> {
         let file = self.out.join(format!("sluice-{}.cdx.json", self.version));
-        write(&file, &sbom::document(&self.root, &self.version)?)?;
+        put(&self.usr.join(DOCS).join(BILL), &file, 0o644)?;
         Ok(file)
     }
 
@@ -190,6 +187,15 @@ fn build(root: &Path) -> Result<PathBuf> {
     let debug = own_folder()?;
     let target = debug.parent().context("xtask is in no target folder")?;
     Ok(target.join("release"))
+}
+
+/// The processor of this machine, as packages and images name it.
+pub(super) fn architecture() -> Result<&'static str> {
+    match env::consts::ARCH {
+        "x86_64" => Ok("amd64"),
+        "aarch64" => Ok("arm64"),
+        other => bail!("no package is made for {other}"),
+    }
 }
 
 /// The newest version of the C library that a program asks for.
