@@ -43,12 +43,15 @@ get "$archive"
     fail "the checksum of $archive is not that of SHA256SUMS; nothing was installed"
 
 mkdir -p "$prefix"
-tar -xzf "$work/$archive" -C "$prefix" --strip-components=1 --no-same-owner
-# The units name the programs of the package.
-for unit in system user; do
-    file=$prefix/lib/systemd/$unit/sluice.service
-    sed "s,/usr/bin/sluice,$prefix/bin/sluice,;s,/usr/share/doc,$prefix/share/doc," "$file" >"$work/unit"
-    cat "$work/unit" >"$file"
+unpack() { tar -xzf "$work/$archive" --strip-components=1 --no-same-owner --no-overwrite-dir "$@"; }
+unpack -C "$prefix" --exclude='*/lib/systemd'
+unpack -C "$work" --wildcards '*/lib/systemd/*'
+# The units name the programs of the package. systemd looks for those of a user who is not root elsewhere.
+if [ "$(id -u)" = 0 ]; then units=lib/systemd; else units=share/systemd; fi
+for unit in system/sluice.service user/sluice.service; do
+    mkdir -p "$(dirname "$prefix/$units/$unit")"
+    sed "s,/usr/bin/sluice,$prefix/bin/sluice,;s,/usr/share/doc,$prefix/share/doc," "$work/lib/systemd/$unit" \
+        >"$prefix/$units/$unit"
 done
 "$prefix/bin/sluice" -V >/dev/null || fail "$prefix/bin/sluice does not run on this machine"
 echo "installed $("$prefix/bin/sluice" -V) in $prefix"
