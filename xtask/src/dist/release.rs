@@ -178,6 +178,13 @@ impl Release {
 fn build(root: &Path) -> Result<PathBuf> {
     let mut build = cargo(["build", "--release", "--locked", "--package", "sluice"]);
     build.current_dir(root);
+    // Panics name files of crates without the folders of this machine.
+    let cargo =
+        env::var("CARGO_HOME").or_else(|_| env::var("HOME").map(|home| home + "/.cargo"))?;
+    let folders = [(&*cargo, "cargo"), (&*root.to_string_lossy(), "sluice")];
+    let flags = folders.map(|(from, to)| format!(" --remap-path-prefix={from}={to}"));
+    let given = env::var("RUSTFLAGS").unwrap_or_default();
+    build.env("RUSTFLAGS", given + &flags.concat());
     if env::var_os("SLUICE_COMMIT").is_none()
         && let Ok(commit) = output("git", &["rev-parse", "--short=12", "HEAD"])
     {

@@ -37,6 +37,8 @@ pub(super) fn document(root: &Path, version: &str) -> Result<String> {
         .into_iter()
         .chain([&*path, "--filter-platform", &host]);
     let metadata = output("cargo", &arguments.collect::<Vec<_>>())?;
+    // References name our crates without the folder of this machine.
+    let metadata = metadata.replace(&*root.to_string_lossy(), "");
     let metadata: Value = serde_json::from_str(&metadata)?;
     let hashes = hashes(&fs::read_to_string(root.join("Cargo.lock"))?)?;
     let packages = by_id(metadata.pointer("/packages"));

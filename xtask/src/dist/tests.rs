@@ -240,6 +240,7 @@ fn the_bill_of_materials_has_licences_and_hashes() {
         (&bom["bomFormat"], &bom["specVersion"]),
         (&"CycloneDX".into(), &"1.5".into())
     );
+    assert!(!bom.to_string().contains(&*root().to_string_lossy()));
     let components = bom["components"].as_array().unwrap();
     let find = |name: &str| components.iter().find(|it| it["name"] == name);
     let serde = find("serde").unwrap();
