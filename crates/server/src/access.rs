@@ -1,7 +1,7 @@
 //! Who may use the fronts of a service: agents, by tokens that are made and revoked while it runs.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode, header::AUTHORIZATION};
 use sha2::{Digest, Sha256};
 
 use crate::api::error::ApiError;
+use crate::locks::lock;
 use crate::sink;
 
 /// The header with a token, for clients whose key goes to the upstream.
@@ -121,8 +122,7 @@ impl Access {
 
     async fn find(&self, secret: &str) -> Result<Option<Holder>, ApiError> {
         let digest: [u8; 32] = Sha256::digest(secret).into();
-        let lock = || self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = lock().get(&digest).cloned();
+        let known = lock(&self.0.known).get(&digest).cloned();
         let agent = match known.filter(|(at, _)| at.elapsed() < FRESH) {
             Some((_, agent)) => agent,
             None => {
@@ -132,7 +132,7 @@ impl Access {
                     tracing::error!(target: "sluice::state", reason, "tokens cannot be checked");
                     ApiError::unavailable("tokens cannot be checked now; try again")
                 })?;
-                let mut known = lock();
+                let mut known = lock(&self.0.known);
                 if known.len() >= MOST {
                     known.clear();
                 }

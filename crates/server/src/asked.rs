@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ifc::Answer;
@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::desk::Answered;
+use crate::locks::lock;
 
 /// Questions of one client that wait at once. No user reads more. The oldest one that its client has left makes room.
 const MAX_ASKED: usize = 64;
@@ -208,11 +209,6 @@ impl Drop for Waiter<'_> {
             });
         }
     }
-}
-
-/// The lock. Each change of what is behind it is complete in itself, so a poisoned one is as good.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod egress;
 mod front;
 pub mod gateway;
 pub mod limits;
+mod locks;
 mod mediate;
 pub mod openai_server;
 mod parts;

@@ -4,7 +4,7 @@
 //! the store are read anew after a second, so a replica may miss what others have used within the last two.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use axum::http::StatusCode;
@@ -16,6 +16,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::sleep;
 
 use crate::api::error::ApiError;
+use crate::locks::{lock, read, write};
 use crate::state::refused;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -80,8 +81,7 @@ impl Limits {
 
     /// From now on these are the budgets. What is used stays.
     pub fn replace(&self, budgets: BTreeMap<String, Budget>) {
-        let current = self.0.budgets.write();
-        *current.unwrap_or_else(PoisonError::into_inner) = budgets;
+        *write(&self.0.budgets) = budgets;
     }
 
     /// Adds what is used to the store, every second.
@@ -212,11 +212,7 @@ impl Limits {
     }
 
     fn budget(&self, tenant: &str) -> Budget {
-        let budgets = self
-            .0
-            .budgets
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let budgets = read(&self.0.budgets);
         budgets.get(tenant).cloned().unwrap_or_default()
     }
 
@@ -235,7 +231,7 @@ impl Limits {
     }
 
     fn used(&self) -> MutexGuard<'_, HashMap<String, Used>> {
-        self.0.used.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.used)
     }
 }
 

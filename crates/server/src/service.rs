@@ -8,7 +8,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ use crate::api::route::Route;
 use crate::desk::Desk;
 use crate::desk::page::PageRoutes;
 use crate::gateway::Routes;
+use crate::locks::{read, write};
 use crate::proxy::ProxyRoutes;
 use crate::sink;
 use crate::telemetry::{Check, Endpoints, MeasuredRequest, Metrics};
@@ -227,11 +228,7 @@ pub struct ServiceHandle(Arc<Shared>);
 impl ServiceHandle {
     /// New requests go to these fronts. Those under way go on at the fronts that they have begun at.
     pub fn replace(&self, fronts: Fronts) {
-        let mut current = self
-            .0
-            .fronts
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut current = write(&self.0.fronts);
         let before = std::mem::replace(&mut *current, Arc::new(fronts));
         drop(current);
         let patience = self.0.drain;
@@ -281,7 +278,7 @@ impl Service {
 
 impl Shared {
     fn fronts(&self) -> Arc<Fronts> {
-        let fronts = self.fronts.read().unwrap_or_else(PoisonError::into_inner);
+        let fronts = read(&self.fronts);
         Arc::clone(&fronts)
     }
 

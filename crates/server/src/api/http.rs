@@ -7,7 +7,7 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     pin::{Pin, pin},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -38,6 +38,7 @@ use tokio::{
 };
 
 use super::error::ApiError;
+use crate::locks::lock;
 
 /// Bytes of a request's body. As many as our own client sends.
 pub(crate) const BODY_LIMIT: usize = 32 << 20;
@@ -163,7 +164,7 @@ struct Silent(Arc<Mutex<BTreeMap<u64, Arc<Notify>>>>);
 
 impl Silent {
     fn all(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Notify>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     fn close_oldest(&self) {

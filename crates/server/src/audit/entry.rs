@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use store::Time;
+use store::{AuditEntry, ChainId, Time};
 
 use super::keys::{AuditKeys, hex, is_signed};
 
@@ -74,6 +74,13 @@ pub struct Entry {
     pub prev: String,
 }
 
+impl Entry {
+    /// The entry that is stored, if it has the form of one.
+    pub(super) fn read(stored: &AuditEntry) -> Option<Self> {
+        serde_json::from_str(&stored.text).ok()
+    }
+}
+
 /// The end of another chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -113,6 +120,25 @@ pub struct Head {
 }
 
 impl Head {
+    /// The head of a chain without entries.
+    pub(super) fn begin(chain: ChainId, at: Time) -> Self {
+        Self {
+            version: VERSION,
+            end: Link {
+                chain: chain.to_string(),
+                number: 0,
+                hash: NONE.to_owned(),
+            },
+            opened: at,
+            at,
+            closed: false,
+            removed: None,
+            after: Vec::new(),
+            key: String::new(),
+            signature: String::new(),
+        }
+    }
+
     /// The head with its signature.
     pub(super) fn signed(mut self, keys: &AuditKeys) -> Self {
         self.key = keys.public();

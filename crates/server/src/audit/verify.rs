@@ -109,11 +109,10 @@ async fn check(
     // First what the chains say of each other, so that each entry is read once: how far each is named.
     let mut linked: BTreeMap<String, u64> = BTreeMap::new();
     for chain in chains {
-        let first = log.entries(chain.chain, 0).await?.into_iter().next();
-        let first = first.filter(|first| first.number == 1);
-        let first = first.and_then(|first| serde_json::from_str::<Entry>(&first.text).ok());
+        let entries = log.entries(chain.chain, 0).await?;
+        let first = entries.first().filter(|first| first.number == 1);
+        let after = first.and_then(Entry::read).map(|first| first.after);
         let head = || chain.head.as_deref().and_then(Head::read);
-        let after = first.map(|first| first.after);
         let after = after.or_else(|| head().map(|head| head.after));
         for link in after.unwrap_or_default() {
             let end = linked.entry(link.chain.clone()).or_default();
@@ -167,11 +166,11 @@ async fn check_chain(
         number: 0,
         hash: Some(NONE.to_owned()),
     };
+    let end = head.as_ref().map_or(u64::MAX, |head| head.end.number);
     let (mut count, mut beyond) = (0, None);
     loop {
         let before = place.number;
         for entry in log.entries(row.chain, before).await? {
-            let end = head.as_ref().map_or(u64::MAX, |head| head.end.number);
             if entry.number > end {
                 beyond = beyond.or(Some(entry.number));
                 continue;
@@ -190,25 +189,20 @@ async fn check_chain(
         let why = format!("its end was cut behind entry {last}: it had {past} entries");
         report.fault(&id, None, "cut", &why);
     }
-    if beyond.is_some()
-        && !log
-            .chains(None)
-            .await?
-            .iter()
-            .any(|now| now.chain == row.chain && now.number > last)
-    {
-        let why = format!("it was added behind entry {last}, the last one of the head");
-        report.fault(&id, beyond, "beyond", &why);
+    if beyond.is_some() {
+        // It may be written meanwhile.
+        let now = log.chains(None).await?;
+        let goes_on = |now: &AuditChain| now.chain == row.chain && now.number > last;
+        if !now.iter().any(goes_on) {
+            let why = format!("it was added behind entry {last}, the last one of the head");
+            report.fault(&id, beyond, "beyond", &why);
+        }
     }
     if head.removed.is_some() {
         report.removed += 1;
         if count > 0 {
-            report.fault(
-                &id,
-                Some(place.number),
-                "beyond",
-                "the entries of the chain were removed",
-            );
+            let why = "the entries of the chain were removed";
+            report.fault(&id, Some(place.number), "beyond", why);
         }
         compare(&head.end, wanted, report);
         return Ok(());
@@ -221,17 +215,9 @@ async fn check_chain(
             place.number
         );
         report.fault(&id, None, "cut", &why);
-    } else if place
-        .hash
-        .as_ref()
-        .is_some_and(|hash| *hash != head.end.hash)
-    {
-        report.fault(
-            &id,
-            Some(last),
-            "changed",
-            "it is not the entry that the head names",
-        );
+    } else if place.hash.is_some_and(|hash| hash != head.end.hash) {
+        let why = "it is not the entry that the head names";
+        report.fault(&id, Some(last), "changed", why);
     } else if !head.closed {
         report.open.push((head.end, head.at));
     }
@@ -255,7 +241,7 @@ impl Place {
             let why = format!("entries {next} to {} are missing", number.saturating_sub(1));
             report.fault(chain, None, "gap", &why);
         }
-        let read = serde_json::from_str::<Entry>(&stored.text).ok();
+        let read = Entry::read(stored);
         let read = read.filter(|entry| entry.version == VERSION && entry.chain == chain);
         match read {
             Some(entry) if entry.number != number => {
@@ -269,12 +255,10 @@ impl Place {
                 }
                 self.hash = Some(own.clone());
             }
-            _ => report.fault(
-                chain,
-                Some(number),
-                "changed",
-                "it is not as it was written",
-            ),
+            _ => {
+                let why = "it is not as it was written";
+                report.fault(chain, Some(number), "changed", why);
+            }
         }
         let own = Link {
             chain: chain.to_owned(),

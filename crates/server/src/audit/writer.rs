@@ -11,7 +11,7 @@ use store::{AuditBatch, AuditEntry, AuditLog, ChainId, StateError, Time};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
-use super::entry::{Entry, Head, Link, NONE, Note, VERSION, hash, json};
+use super::entry::{Entry, Head, Link, Note, VERSION, hash, json};
 use super::keys::AuditKeys;
 
 /// Entries of one commit. More wait for the next one, so that no request waits long for those of others.
@@ -54,8 +54,8 @@ enum Item {
     Note(Time, Box<Note>),
     /// Answered when everything before it is written, or with the reason why it is not.
     Written(oneshot::Sender<Result<(), String>>),
-    /// The last note. Nothing is written after it.
-    Close(Time, Box<Note>, oneshot::Sender<Result<(), String>>),
+    /// The same. Nothing is written after it.
+    Close(oneshot::Sender<Result<(), String>>),
 }
 
 impl Audit {
@@ -102,8 +102,8 @@ impl Audit {
     /// # Errors
     /// It cannot be written.
     pub async fn close(&self, note: Note) -> Result<(), String> {
-        self.reply(|reply| Item::Close(now(), Box::new(note), reply))
-            .await
+        self.note(note);
+        self.reply(Item::Close).await
     }
 
     /// Removes the entries of chains whose last entry is older than `before`. Their heads stay, signed as removed. Returns how
@@ -120,11 +120,10 @@ impl Audit {
             let Some(head) = head.filter(|head| head.removed.is_none() && head.at < before) else {
                 continue;
             };
-            let first = self.log.entries(chain.chain, 0).await?;
-            let first = first
-                .first()
-                .map(|it| serde_json::from_str::<Entry>(&it.text));
-            let Some(Ok(first)) = first else { continue };
+            let entries = self.log.entries(chain.chain, 0).await?;
+            let Some(first) = entries.first().and_then(Entry::read) else {
+                continue;
+            };
             let removed = Head {
                 removed: Some(now()),
                 after: first.after,
@@ -184,19 +183,16 @@ impl Writer {
                     _ if self.closing => {}
                     Item::Note(at, note) => self.take(at, *note),
                     Item::Written(reply) => replies.push(reply),
-                    Item::Close(at, note, reply) => {
-                        self.take(at, *note);
+                    Item::Close(reply) => {
                         self.closing = true;
                         replies.push(reply);
                     }
                 }
             }
             // The last head of a burst, when nothing follows.
-            let head = self.chain.as_ref().map(|(_, head)| head);
-            self.owed = self
-                .owed
-                .take()
-                .or(head.filter(|it| self.is_due(it)).cloned());
+            if let Some((_, head)) = self.chain.as_ref().filter(|(_, head)| self.is_due(head)) {
+                self.owed.get_or_insert_with(|| head.clone());
+            }
             let result = self.flush().await;
             if let Err(error) = &result {
                 tracing::error!(target: "sluice::audit", error, "the audit log cannot be written");
@@ -252,64 +248,52 @@ impl Writer {
 
     /// The next batch: the end of a chain that is old enough, or what waits.
     async fn next(&mut self) -> Result<Option<(AuditBatch, Head)>, StateError> {
-        let before = self.chain.clone();
-        let age = |head: &Head| now().millis().saturating_sub(head.opened.millis());
         let most = i64::try_from(self.setup.chain_time.as_millis()).unwrap_or(i64::MAX);
-        let is_old = before.as_ref().is_some_and(|(_, head)| age(head) >= most);
-        if is_old && !self.closing {
-            self.waiting
-                .push_front((now(), Note::new("continued", "done")));
+        let age = |head: &Head| now().millis().saturating_sub(head.opened.millis());
+        let is_old = self
+            .chain
+            .as_ref()
+            .is_some_and(|(_, head)| age(head) >= most);
+        let is_old = is_old && !self.closing;
+        if is_old {
+            let note = Note::new("continued", "done");
+            self.waiting.push_front((now(), note));
         }
-        if self.waiting.is_empty() {
+        let Some((first, _)) = self.waiting.front() else {
             return Ok(None);
-        }
+        };
         let mut links = Vec::new();
-        let id = match &before {
-            Some((id, _)) => *id,
+        let (chain, head) = match &self.chain {
+            Some(open) => open.clone(),
             None => {
                 // One that cannot be read is for `verify`.
                 let ends = self.log.chains(Some(MOST_LINKS)).await?.into_iter();
                 let ends = ends.filter_map(|end| Some((end.chain, Head::read(&end.head?)?.end)));
                 links.extend(ends);
-                ChainId::random().map_err(|error| StateError::Failed(error.to_string()))?
+                let id =
+                    ChainId::random().map_err(|error| StateError::Failed(error.to_string()))?;
+                (id, Head::begin(id, *first))
             }
         };
-        let is_old = is_old && !self.closing;
         let count = if is_old {
             1
         } else {
-            self.waiting.len().min(BATCH)
+            BATCH.min(self.waiting.len())
         };
         let notes = self.waiting.drain(..count).collect();
         let closed = is_old || self.closing && self.waiting.is_empty();
-        let before = before.map(|(_, head)| head);
-        Ok(Some(self.sealed(id, before, notes, closed, links)))
+        Ok(Some(self.sealed(chain, head, notes, closed, links)))
     }
 
+    /// The notes as entries behind this head.
     fn sealed(
         &self,
         chain: ChainId,
-        before: Option<Head>,
+        mut head: Head,
         notes: Vec<(Time, Note)>,
         closed: bool,
         links: Vec<(ChainId, Link)>,
     ) -> (AuditBatch, Head) {
-        let first = notes.first().map_or_else(now, |(at, _)| *at);
-        let mut head = before.unwrap_or_else(|| Head {
-            version: VERSION,
-            end: Link {
-                chain: chain.to_string(),
-                number: 0,
-                hash: NONE.to_owned(),
-            },
-            opened: first,
-            at: first,
-            closed,
-            removed: None,
-            after: Vec::new(),
-            key: String::new(),
-            signature: String::new(),
-        });
         let base = head.end.number;
         let mut after = links.iter().map(|(_, link)| link.clone()).collect();
         let mut entries = Vec::new();
@@ -330,15 +314,13 @@ impl Writer {
         }
         head.closed = closed;
         let head = head.signed(&self.keys);
+        let links = links.into_iter().map(|(id, end)| (id, end.number));
         let batch = AuditBatch {
             chain,
             base,
             entries,
             head: json(&head),
-            links: links
-                .into_iter()
-                .map(|(id, end)| (id, end.number))
-                .collect(),
+            links: links.collect(),
         };
         (batch, head)
     }
@@ -358,10 +340,8 @@ impl Writer {
             })?;
         }
         tracing::debug!(target: "sluice::audit", head = line, "audit head");
-        self.witnessed = match head.closed {
-            true => (0, Instant::now()),
-            false => (head.end.number, Instant::now()),
-        };
+        let number = if head.closed { 0 } else { head.end.number };
+        self.witnessed = (number, Instant::now());
         self.owed = None;
         Ok(())
     }

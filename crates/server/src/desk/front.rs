@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::{Future, pending};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 use super::approver::{Answered, Approver, KeptAt, Other, QuestionOrigin};
 use crate::QuestionView;
 use crate::consult::random;
+use crate::locks::lock;
 
 /// How often answers of other processes are looked for. A user does not notice it.
 const POLL: Duration = Duration::from_millis(100);
@@ -448,7 +449,7 @@ impl Desk {
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.open)
     }
 }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::io;
 use std::pin::Pin;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
 use super::reach::Lease;
+use crate::locks::lock;
 
 const PIECE: usize = 64 << 10;
 
@@ -221,14 +222,14 @@ impl Count {
     fn add(&self, to: &AtomicU64, bytes: usize) -> u64 {
         // One task does all of this, so the weakest order will do.
         to.fetch_add(bytes as u64, Ordering::Relaxed);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *lock(&self.last) = Instant::now();
         self.sent.load(Ordering::Relaxed) + self.received.load(Ordering::Relaxed)
     }
 
     /// Resolves when nothing has gone through for so long.
     async fn silent_for(&self, silence: Duration) {
         loop {
-            let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let last = *lock(&self.last);
             let left = silence.saturating_sub(last.elapsed());
             if left.is_zero() {
                 return;

@@ -6,13 +6,14 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use ifc::{Answer, Connection, Decision, Denial, History, Label, Permit, Question, Sink};
 use names::DomainName;
 use tokio::sync::watch;
 
 use super::gate::Gate;
+use crate::locks::lock;
 
 /// The label of everything that a spoke was given, and its open connections.
 pub(crate) struct Reach {
@@ -207,7 +208,7 @@ impl Reach {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Each change is whole before anything could panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

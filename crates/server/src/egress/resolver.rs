@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use hub::trace::Event;
 use names::dns::{Answer, MAX_QUERY, Query, Wanted};
@@ -13,6 +13,7 @@ use tokio::time::sleep;
 
 use super::accepting::RETRY;
 use super::reach::Reach;
+use crate::locks::lock;
 
 /// Names whose denial is told for one spoke. Who asks for more has been told enough.
 const MAX_DENIED: usize = 256;
@@ -93,7 +94,7 @@ impl Resolver {
 
     /// Tells the user of a name, once.
     fn deny(&self, name: &str, reason: &str) {
-        let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut denied = lock(&self.denied);
         if denied.len() >= MAX_DENIED || !denied.insert(name.to_owned()) {
             return;
         }
@@ -107,6 +108,6 @@ impl Resolver {
 
     fn table(&self) -> MutexGuard<'_, Table> {
         // A name is entered completely, or its number is not used.
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.table)
     }
 }

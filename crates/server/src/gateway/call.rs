@@ -24,11 +24,12 @@ use super::listing::{CALL, DESCRIBE, Listed, SEARCH};
 use super::rpc::CallParams;
 use super::search::Wrapped;
 use super::stateless::Reply;
-use super::stored::Unpermitted;
+use super::stored::unavailable;
 use super::{Caller, Client, Conversation, Running, lock, rpc};
 use crate::asked::AskOutcome;
 use crate::sink::{REDEEMED, TraceContext, Work};
 use crate::spoke::{Executed, Mediator, Spoke};
+use crate::state::Unwritten;
 
 /// Bytes of one result that are kept for questions. The label of what is left out is kept all the same.
 const KEPT_BYTES: usize = 64 << 10;
@@ -167,15 +168,15 @@ impl Client {
                     Ok(()) => return Some(Ok(self.run(id, permit, caller, is_tool).await?)),
                     Err(why) => why,
                 },
-                Err(Unpermitted::Overtaken) => {
+                Err(Unwritten::Overtaken) => {
                     let why = "an equal call was permitted meanwhile";
                     self.note(&mut lock(&self.guard).guard, id, permit.call(), why);
                     continue;
                 }
-                Err(Unpermitted::Failed(reply)) => {
+                Err(Unwritten::Failed(error)) => {
                     let why = "the state of this service cannot be used";
                     self.note(&mut lock(&self.guard).guard, id, permit.call(), why);
-                    return Some(Err(reply));
+                    return Some(Err(unavailable(&error)));
                 }
             };
             self.note(&mut lock(&self.guard).guard, id, permit.call(), &why);

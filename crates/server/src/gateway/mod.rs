@@ -29,7 +29,7 @@ mod stored;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hub::state::hex;
@@ -50,6 +50,7 @@ use crate::access::Holder;
 use crate::asked::Questions;
 use crate::desk::Approver;
 use crate::egress::Gate;
+use crate::locks::lock;
 pub use crate::parts::GatewayTool;
 use crate::parts::{Parts, Told};
 use crate::proxy::observe;
@@ -657,9 +658,4 @@ impl Drop for Over<'_> {
     fn drop(&mut self) {
         lock(&self.0.calls).remove(self.1);
     }
-}
-
-/// The lock. Each change of what is behind it is complete in itself, so a poisoned one is as good.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

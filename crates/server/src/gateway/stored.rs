@@ -19,7 +19,7 @@ use super::stateless::Reply;
 use super::{Client, lock, rpc};
 use crate::api::error::ApiError;
 use crate::proxy::records::Record;
-use crate::state::{Beside, Unwritten, now};
+use crate::state::{Beside, Unwritten, now, refused};
 
 /// A client has nothing beside its monitor and the label of what it was given, which is in the log.
 struct Nothing;
@@ -37,13 +37,6 @@ impl Beside for Nothing {
     }
 
     fn absorb(&self, _: SessionDoc) {}
-}
-
-/// Why a call that was permitted does not run.
-pub(super) enum Unpermitted {
-    /// It has to be decided on again.
-    Overtaken,
-    Failed(Reply),
 }
 
 impl Client {
@@ -64,12 +57,9 @@ impl Client {
     }
 
     fn apply(&self, text: &str, lattice: &Lattice) -> Result<(), String> {
-        match Record::read(text, lattice)? {
-            Record::Given(label, has_programs) => {
-                lock(&self.gateway.permits).give_all(&self.session, &label, has_programs);
-            }
-            // What the proxy alone has to know.
-            Record::Answer(..) | Record::Words(..) | Record::Learned(_) | Record::Result(..) => {}
+        // What the others say, the proxy alone has to know.
+        if let Record::Given(label, has_programs) = Record::read(text, lattice)? {
+            lock(&self.gateway.permits).give_all(&self.session, &label, has_programs);
         }
         Ok(())
     }
@@ -89,8 +79,9 @@ impl Client {
         };
         let key = permit_key(app, tool, &arguments);
         let key = Sha256::digest(key).into();
-        let left = store.state.redeem(&own.log.tenant, &key).await;
-        let Some(left) = left.map_err(|error| unavailable(&error))? else {
+        let left = store.state.store.redeem(&own.log.tenant, &key, now());
+        let left = left.await.map_err(|error| unavailable(&refused(error)));
+        let Some(left) = left? else {
             return Ok(None);
         };
         let permit = read_permit(&left.body, &self.gateway.parts.lattice);
@@ -121,8 +112,8 @@ impl Client {
     /// Writes what is new, and the permit of a call that is about to run.
     ///
     /// # Errors
-    /// See [`Unpermitted`].
-    pub(super) async fn save(&self, permit: Option<&Permit>) -> Result<(), Unpermitted> {
+    /// See [`Unwritten`].
+    pub(super) async fn save(&self, permit: Option<&Permit>) -> Result<(), Unwritten> {
         let Some((store, own)) = self.stored() else {
             return Ok(());
         };
@@ -144,26 +135,19 @@ impl Client {
         let written = own
             .session
             .commit(place, own.key, commit, calls, &Nothing, lattice);
-        match written.await {
-            Ok(()) => {
-                news.taken.clear();
-                if let Some((label, programs)) = given {
-                    lock(&self.gateway.permits).give_all(&self.session, &label, programs);
-                }
-                Ok(())
-            }
-            Err(Unwritten::Overtaken) => Err(Unpermitted::Overtaken),
-            Err(Unwritten::Failed(error)) => Err(Unpermitted::Failed(unavailable(&error))),
+        written.await?;
+        news.taken.clear();
+        if let Some((label, programs)) = given {
+            lock(&self.gateway.permits).give_all(&self.session, &label, programs);
         }
+        Ok(())
     }
 
     /// The reply, once all that it says is known to other replicas; else an error in its place.
     pub(super) async fn once_saved(&self, reply: Reply) -> Reply {
         match self.save(None).await {
             Ok(()) => reply,
-            // Without a permit this means that too many requests were faster.
-            Err(Unpermitted::Overtaken) => unavailable(&Unwritten::Overtaken.into()),
-            Err(Unpermitted::Failed(error)) => error,
+            Err(unwritten) => unavailable(&unwritten.into()),
         }
     }
 
@@ -187,7 +171,7 @@ impl Drop for News<'_> {
 }
 
 /// The answer to a request that needs the store.
-fn unavailable(error: &ApiError) -> Reply {
+pub(super) fn unavailable(error: &ApiError) -> Reply {
     let data = json!({ "status": StatusCode::SERVICE_UNAVAILABLE.as_u16(), "retryAfter": 1 });
     Reply::Error(rpc::REFUSED, error.message().to_owned(), data)
 }
@@ -285,7 +269,7 @@ mod tests {
         let (first, second) = (decide(&one).unwrap(), decide(&two).unwrap());
         assert!(one.save(Some(&first)).await.is_ok());
         let overtaken = two.save(Some(&second)).await;
-        assert!(matches!(overtaken, Err(Unpermitted::Overtaken)));
+        assert!(matches!(overtaken, Err(Unwritten::Overtaken)));
         drop((first.spend(), second));
         assert!(decide(&two).is_none());
         for (client, label) in [(&two, &secret), (&other, &Label::bottom())] {
@@ -356,7 +340,7 @@ mod tests {
         };
         assert!(one.save(Some(&redeemed)).await.is_ok());
         let overtaken = two.save(Some(&direct)).await;
-        assert!(matches!(overtaken, Err(Unpermitted::Overtaken)));
+        assert!(matches!(overtaken, Err(Unwritten::Overtaken)));
         drop(direct);
         assert!(other.load().await.is_ok());
         assert!(decide(&one).is_none() && decide(&two).is_none() && decide(&other).is_some());

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use hub::recognise::restricted;
 use hub::state::hex;
@@ -11,6 +11,7 @@ use hub::{Apps, OtherTools, Permits};
 use ifc::{Call, Label, Labeled};
 
 use super::transcript::Digest;
+use crate::locks::{lock, read, write};
 use crate::parts::GatewayTool;
 
 /// Letters of a known text that is found by its exact words; as many as are recognised at all.
@@ -72,7 +73,7 @@ impl Behind {
     }
 
     pub(super) fn permits(&self) -> MutexGuard<'_, Permits> {
-        self.permits.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.permits)
     }
 }
 
@@ -136,12 +137,12 @@ impl LabelledTexts {
     /// Adds a text.
     pub fn add(&self, text: &str, label: Label) {
         let text = Arc::new(Labeled::label_tcb(text.trim(), label));
-        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = write(&self.0);
         all.push(text);
     }
 
     pub(super) fn all(&self) -> Vec<Arc<Labeled>> {
-        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let all = read(&self.0);
         all.clone()
     }
 }

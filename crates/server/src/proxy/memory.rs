@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::kept::Kept;
 use super::transcript::Digest;
+use crate::locks::lock;
 
 /// Limits on what a proxy remembers. A forgotten answer gets the most restrictive label, so a tight limit costs questions,
 /// not security.
@@ -267,7 +268,7 @@ impl Memory {
 
     /// What is remembered of the message in which this conversation ends.
     pub(super) fn recall(&self, digest: &Digest) -> Recalled {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         let recalled = kept.touch(digest, self.limits.age, Instant::now());
         recalled.cloned().unwrap_or(Recalled::Nothing)
     }
@@ -280,7 +281,7 @@ impl Memory {
             age,
         } = self.limits;
         let now = Instant::now();
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         let known = match kept.touch(&words, age, now) {
             Some(Recalled::Ambiguous(known)) => known.join(label),
             _ => label.clone(),
@@ -297,7 +298,7 @@ impl Memory {
             age,
         } = self.limits;
         let now = Instant::now();
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         match kept.touch(&digest, age, now) {
             Some(recalled) => {
                 let label = match recalled {

@@ -1,11 +1,13 @@
 //! The models that clients may name.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use llm::{HttpProvider, RequestOptions};
 use serde_json::Value;
+
+use crate::locks::lock;
 
 /// Names that are remembered. Aggregators list some hundred, and each key may have its own.
 const MAX_NAMES: usize = 10_000;
@@ -39,7 +41,7 @@ impl Models {
         }
         let list = self.upstream.models(options).await;
         let list = list.ok().and_then(|list| names(&list));
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         let Some(list) = list else {
             known.unlisted = Some(Instant::now());
             return None;
@@ -54,7 +56,7 @@ impl Models {
 
     /// What is known without asking.
     fn known(&self, name: &str) -> Option<Option<bool>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock(&self.known);
         if name == self.upstream.model() || known.has(name) {
             return Some(Some(true));
         }

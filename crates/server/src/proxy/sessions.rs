@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -16,6 +16,7 @@ use ifc::{Lattice, Monitor, Receipt, ReceiptId};
 use super::kept::Kept;
 use super::transcript::Digest;
 use crate::asked::Questions;
+use crate::locks::lock;
 use crate::state::{Beside, SharedSession};
 
 /// Conversations with a session of their own. Above that, sessions in which no request was answered and none is under way
@@ -275,11 +276,6 @@ fn age(is_named: bool) -> Duration {
 fn leading(digest: &Digest) -> u64 {
     let leading = digest.first_chunk().copied();
     u64::from_be_bytes(leading.unwrap_or_default())
-}
-
-/// The lock. Each change of what is behind it is complete in itself, so a poisoned one is as good.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What all requests share.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hub::recognise::Recogniser;
@@ -24,6 +24,7 @@ use crate::api::error::ApiError;
 use crate::api::http::Budget;
 use crate::api::request::Takes;
 use crate::desk::Approver;
+use crate::locks::lock;
 use crate::parts::{Parts, Told};
 use crate::sink::At;
 use crate::state::StateHandle;
@@ -122,7 +123,7 @@ impl Shared {
             hints: Hints::default(),
         });
         let event = observe::offered(&self.app, tools.collect());
-        let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut offered = lock(&self.offered);
         if offered.len() < TOOL_SETS && !offered.contains(&event) {
             offered.push(event.clone());
             self.record(at, event);

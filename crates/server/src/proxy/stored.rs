@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hub::recognise::{KnownTexts, Learned};
 use hub::state::{permit_key, write_permit};
-use ifc::{Label, Labeled, Permit};
+use ifc::{Labeled, Permit};
 use store::{Commit, Document, LeftPermit, Time};
 
 use super::behind::Behind;
@@ -16,7 +16,7 @@ use super::sessions::Session;
 use super::shared::Shared;
 use super::transcript::{Chain, Digest, hash};
 use crate::api::error::ApiError;
-use crate::state::{Log, StateHandle, Unwritten, now};
+use crate::state::{Log, StateHandle, Unwritten, now, refused};
 
 /// What a request has learnt of texts is written after this time, if its answer has not been. The request may wait for its
 /// user, or be given up.
@@ -27,13 +27,7 @@ const REDEEMABLE_MS: i64 = 600_000;
 /// What is remembered of an answer.
 pub(super) struct Answer {
     tenant: Digest,
-    /// Names the conversation that ends in it.
-    digest: Digest,
-    taken: Taken,
-    /// What its words, and the texts that its calls pass on, are known by.
-    words: Vec<(Digest, Label)>,
-    /// What a stream has shown of it before it was clear that it is not taken.
-    dropped: Labeled,
+    records: Vec<Record>,
 }
 
 impl Answer {
@@ -52,27 +46,21 @@ impl Answer {
         let said = said.map(|said| (all.said(said), taken.label().join(&dropped.label())));
         let passed = taken.passed().into_iter();
         let passed = passed.map(|(text, label)| (all.passed(&text), label));
-        Self {
-            words: said.into_iter().chain(passed).collect(),
-            digest: chain.digest(),
-            tenant,
-            taken,
-            dropped,
-        }
-    }
-
-    fn records(&self) -> Vec<Record> {
-        let words = self.words.iter().cloned();
+        // What its words, and the texts that its calls pass on, are known by.
+        let words = said.into_iter().chain(passed);
         let words = words.map(|(words, label)| Record::Words(words, label));
-        let dropped = (self.dropped.regions().len() > 0).then(|| {
-            Record::Learned(Learned::Text {
-                place: None,
-                text: self.dropped.clone(),
-                inside: false,
-            })
+        let is_labelled = dropped.regions().len() > 0;
+        let dropped = Record::Learned(Learned::Text {
+            place: None,
+            text: dropped,
+            inside: false,
         });
-        let answer = Record::Answer(self.digest, self.taken.clone());
-        words.chain(dropped).chain([answer]).collect()
+        let dropped = Some(dropped).filter(|_| is_labelled);
+        let answer = Record::Answer(chain.digest(), taken);
+        Self {
+            records: words.chain(dropped).chain([answer]).collect(),
+            tenant,
+        }
     }
 }
 
@@ -135,8 +123,10 @@ impl Shared {
             return Ok(None);
         };
         let log = state.log(tenant, || Some(self.texts.tenant(tenant).hold()));
-        let texts = self.texts.tenant(tenant);
-        let apply = |record: &str| self.apply(tenant, &texts, record);
+        let apply = |record: &str| {
+            self.take_over(tenant, Record::read(record, &self.parts.lattice)?);
+            Ok(())
+        };
         let document = state.load(&log, Some(&key), apply).await?;
         Ok(Some(Stored { log, key, document }))
     }
@@ -148,18 +138,30 @@ impl Shared {
         names: &[String],
     ) -> Result<Vec<String>, ApiError> {
         match &self.state {
-            Some(state) => state.withdraw(&stored.log.tenant, names).await,
-            None => Ok(Vec::new()),
+            Some(state) if !names.is_empty() => {
+                let withdrawn = state.store.withdraw(&stored.log.tenant, names);
+                withdrawn.await.map_err(refused)
+            }
+            _ => Ok(Vec::new()),
         }
     }
 
-    /// Takes over a record of another replica.
-    fn apply(&self, tenant: Digest, texts: &KnownTexts<'_>, record: &str) -> Result<(), String> {
-        match Record::read(record, &self.parts.lattice)? {
+    /// Remembers how an answer came about, and knows its text again.
+    pub(super) fn remember(&self, answer: Answer) {
+        for record in answer.records {
+            self.take_over(answer.tenant, record);
+        }
+    }
+
+    /// Takes over a record, of this replica or another one.
+    fn take_over(&self, tenant: Digest, record: Record) {
+        let texts = self.texts.tenant(tenant);
+        match record {
             Record::Answer(digest, taken) => {
                 for text in taken.texts() {
                     texts.learn_own(None, &text);
                 }
+                // The upstream has answered: it takes the client's key, where it looks at keys at all.
                 texts.confirm();
                 self.memory.remember(digest, tenant, taken);
             }
@@ -178,29 +180,6 @@ impl Shared {
                 }
             }
         }
-        Ok(())
-    }
-
-    /// Remembers how an answer came about, and knows its text again.
-    pub(super) fn remember(&self, answer: Answer) {
-        let Answer {
-            tenant,
-            digest,
-            taken,
-            words,
-            dropped,
-        } = answer;
-        for (words, label) in words {
-            self.memory.remember_words(words, tenant, &label);
-        }
-        let texts = self.texts.tenant(tenant);
-        for text in taken.texts() {
-            texts.learn_own(None, &text);
-        }
-        texts.learn_own(None, &dropped);
-        // The upstream has answered: it takes the client's key, where it looks at keys at all.
-        texts.confirm();
-        self.memory.remember(digest, tenant, taken);
     }
 
     /// Writes an answer and what its session is now. Only then its calls may leave.
@@ -222,29 +201,25 @@ impl Shared {
         let mut commit = Commit::new(now());
         let lattice = &self.parts.lattice;
         let news = pending.news.iter().cloned().map(Record::Learned);
-        let records = news.chain(answer.records());
         let given = behind.and_then(|behind| behind.permits().news(&behind.session));
-        let told = given.clone();
-        let records = records.chain(told.map(|(label, programs)| Record::Given(label, programs)));
-        commit.records = records.map(|record| record.write(lattice)).collect();
+        let given = given.map(|(label, programs)| Record::Given(label, programs));
+        let news = news.map(|record| record.write(lattice));
+        let others = answer.records.iter().chain(&given);
+        let others = others.map(|record| record.write(lattice));
+        commit.records = news.chain(others).collect();
         let left = releases.iter().filter(|release| release.at_gateway);
-        let left = left.map(|release| self.left(release));
-        commit.permits = left.collect();
+        commit.permits = left.map(|release| self.left(release)).collect();
         let calls = releases.iter().map(|release| release.permit.receipt());
         let calls = calls.collect();
         let place = (state, &*stored.log);
         let shared = &session.shared;
         let committed = shared.commit(place, stored.key, commit, calls, session, lattice);
-        match committed.await {
-            Ok(()) => {
-                pending.news.clear();
-                if let (Some(behind), Some((label, programs))) = (behind, given) {
-                    behind.permits().give_all(&behind.session, &label, programs);
-                }
-                Ok(())
-            }
-            Err(unwritten) => Err(unwritten),
+        committed.await?;
+        pending.news.clear();
+        if let Some(given) = given {
+            self.take_over(answer.tenant, given);
         }
+        Ok(())
     }
 
     /// Writes what was learnt of texts after a while, even if its request is given up.

@@ -5,7 +5,7 @@
 //! what comes later asks the memory only when that is done.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use hub::Apps;
@@ -13,6 +13,8 @@ use hub::memory::Thread;
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
+
+use crate::locks::lock;
 
 /// How long a turn waits for its memory: many times what a search among all entries takes. The user
 /// would rather have an answer without it.
@@ -92,8 +94,4 @@ impl Told {
         }
         own
     }
-}
-
-fn lock(thread: &Mutex<Thread>) -> MutexGuard<'_, Thread> {
-    thread.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,11 +1,13 @@
 //! Calls that a spoke has not answered yet.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use hub::CallOutcome;
 use tokio::sync::{mpsc, oneshot};
 use wire::{Form, Progress};
+
+use crate::locks::lock;
 
 /// Most requests of the app during one call. Few are granted, and each of the others costs a record with the whole
 /// call in it; the time of the call does not run while one is answered.
@@ -183,6 +185,6 @@ impl Calls {
 
     fn pending(&self) -> MutexGuard<'_, Pending> {
         // Each change is one insertion or removal: a thread that died leaves it whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }

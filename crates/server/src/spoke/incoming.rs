@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -17,6 +17,7 @@ use wire::limits::MAX_REFUSED;
 use wire::{Decoder, FailureReason, Refusal, SpokeFrame, ToolDescription, Wish};
 
 use super::calls::{Calls, Executed};
+use crate::locks::lock;
 
 const READ: usize = 64 * 1024;
 /// Of the spoke's own stderr the hub keeps this much, from the beginning.
@@ -259,7 +260,7 @@ impl LastWords {
         let mut pipe = std::fs::File::from(stderr);
         let mut buffer = [0; STDERR];
         while let Ok(count @ 1..) = pipe.read(&mut buffer) {
-            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = lock(&self.0);
             let room = STDERR.saturating_sub(kept.len()).min(count);
             kept.extend_from_slice(buffer.get(..room).unwrap_or_default());
         }
@@ -268,7 +269,7 @@ impl LastWords {
     async fn reason(&self) -> String {
         // The socket closes a moment before the last of stderr is read.
         tokio::time::sleep(LAST_WORDS_DELAY).await;
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = lock(&self.0);
         match String::from_utf8_lossy(&kept).trim() {
             "" => "the spoke is gone without a word".to_owned(),
             words => format!("the spoke is gone; it said: {}", escape(words)),

@@ -8,18 +8,17 @@ mod session;
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use hub::recognise::Hold;
-use store::{
-    Commit, Committed, Digest, Document, LeftPermit, Loaded, SessionState, StateError, Time,
-};
+use store::{Commit, Committed, Digest, Document, Loaded, SessionState, StateError, Time};
 use tokio::sync::Mutex as AsyncMutex;
 
 pub(crate) use self::session::{Beside, SharedSession, Unwritten};
 use crate::api::error::ApiError;
+use crate::locks::lock;
 
 /// Tenants whose log is followed. Beyond them the one that was used least recently is forgotten, and its log is read from
 /// the start when it comes again. Below the number of tenants whose texts are recognised.
@@ -38,7 +37,7 @@ pub struct StateSetup {
 
 /// The store, and how far this front has followed it.
 pub(crate) struct StateHandle {
-    store: Arc<dyn SessionState>,
+    pub(crate) store: Arc<dyn SessionState>,
     logs: Mutex<Logs>,
 }
 
@@ -51,8 +50,6 @@ struct Logs {
 /// The log of one tenant.
 pub(crate) struct Log {
     pub(crate) tenant: Digest,
-    /// The number of the last record that was applied with all before it.
-    seen: AtomicU64,
     position: AsyncMutex<Position>,
     /// Whether news will be written soon, even if their request fails.
     pub(crate) is_scheduled: AtomicBool,
@@ -61,6 +58,7 @@ pub(crate) struct Log {
 
 #[derive(Default)]
 struct Position {
+    /// The number of the last record that was applied with all before it.
     seen: u64,
     /// The numbers of later records which this front has written itself.
     own: BTreeSet<u64>,
@@ -82,18 +80,14 @@ impl StateHandle {
             return Arc::clone(log);
         }
         if logs.all.len() >= MAX_LOGS {
-            let idle = logs
-                .all
-                .iter()
-                .filter(|(_, (log, _))| Arc::strong_count(log) == 1);
-            let oldest = idle
-                .min_by_key(|(_, (_, used))| *used)
-                .map(|(name, _)| *name);
+            let idle = logs.all.iter();
+            let idle = idle.filter(|(_, (log, _))| Arc::strong_count(log) == 1);
+            let oldest = idle.min_by_key(|(_, (_, used))| *used);
+            let oldest = oldest.map(|(name, _)| *name);
             oldest.and_then(|oldest| logs.all.remove(&oldest));
         }
         let log = Arc::new(Log {
             tenant,
-            seen: AtomicU64::new(0),
             position: AsyncMutex::default(),
             is_scheduled: AtomicBool::new(false),
             _hold: hold(),
@@ -112,21 +106,17 @@ impl StateHandle {
         session: Option<&Digest>,
         apply: impl Fn(&str) -> Result<(), String>,
     ) -> Result<Option<Document>, ApiError> {
-        let mut seen = log.seen.load(Ordering::Acquire);
+        let mut seen = log.position.lock().await.seen;
         let mut loaded = self
             .store
             .load(&log.tenant, seen, session)
             .await
             .map_err(refused)?;
         let document = loaded.session.take();
-        if loaded.records.is_empty() && loaded.head == seen {
-            return Ok(document);
-        }
         let mut position = log.position.lock().await;
         for _ in 0..MAX_PAGES {
             let more = loaded.more;
             position.apply(seen, loaded, &apply).map_err(damaged)?;
-            log.seen.store(position.seen, Ordering::Release);
             if !more {
                 return Ok(document);
             }
@@ -149,39 +139,9 @@ impl StateHandle {
             .await
             .map_err(refused)?;
         if let Committed::At { head, .. } = committed {
-            let mut position = log.position.lock().await;
-            position.wrote(head, count);
-            log.seen.store(position.seen, Ordering::Release);
+            log.position.lock().await.wrote(head, count);
         }
         Ok(committed)
-    }
-
-    /// Takes a permit that another front has left.
-    ///
-    /// # Errors
-    /// The store fails.
-    pub(crate) async fn redeem(
-        &self,
-        tenant: &Digest,
-        key: &Digest,
-    ) -> Result<Option<LeftPermit>, ApiError> {
-        let redeemed = self.store.redeem(tenant, key, now());
-        redeemed.await.map_err(refused)
-    }
-
-    /// Takes back the permits of these calls. Returns the names of those that waited.
-    ///
-    /// # Errors
-    /// The store fails.
-    pub(crate) async fn withdraw(
-        &self,
-        tenant: &Digest,
-        names: &[String],
-    ) -> Result<Vec<String>, ApiError> {
-        match names {
-            [] => Ok(Vec::new()),
-            names => self.store.withdraw(tenant, names).await.map_err(refused),
-        }
     }
 }
 
@@ -217,11 +177,9 @@ impl Position {
 
     fn reach(&mut self, seen: u64) {
         self.seen = self.seen.max(seen);
-        while self.own.first().is_some_and(|own| *own <= self.seen + 1) {
-            self.seen = self
-                .own
-                .pop_first()
-                .map_or(self.seen, |own| self.seen.max(own));
+        while let Some(own) = self.own.first().filter(|own| **own <= self.seen + 1) {
+            self.seen = self.seen.max(*own);
+            self.own.pop_first();
         }
     }
 }
@@ -249,11 +207,6 @@ pub(crate) fn damaged(why: String) -> ApiError {
     ApiError::unavailable(format!(
         "the state of this conversation cannot be read, so nothing is permitted: {why}"
     ))
-}
-
-/// The lock. Each change of what is behind it is complete in itself, so a poisoned one is as good.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

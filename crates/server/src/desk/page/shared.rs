@@ -1,6 +1,6 @@
 //! What all handlers share: the store, the logins, and under which names the page is served.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use axum::http::HeaderMap;
@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use super::super::front::{fresh_token, now};
 use super::logins::{Login, Logins, hash};
 use crate::audit::{Audit, Note};
+use crate::locks::lock;
 
 /// The headers of a request by which a browser says where it comes from.
 const FETCH_SITE: &str = "sec-fetch-site";
@@ -48,7 +49,7 @@ impl Shared {
     }
 
     pub(super) fn logins(&self) -> MutexGuard<'_, Logins> {
-        self.logins.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.logins)
     }
 
     /// A new code, which is valid once. The one before is no longer.
