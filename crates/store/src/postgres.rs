@@ -170,18 +170,6 @@ impl Postgres {
         Err(failed(stop))
     }
 
-    /// The same for one statement.
-    pub(crate) async fn one<T, F>(&self, work: impl Fn(PgPool) -> F) -> Result<T, StateError>
-    where
-        F: Future<Output = sqlx::Result<T>>,
-    {
-        let run = |pool| {
-            let done = work(pool);
-            async move { Ok(done.await?) }
-        };
-        self.run(run).await
-    }
-
     fn link(&self) -> MutexGuard<'_, Link> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

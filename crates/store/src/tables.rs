@@ -3,6 +3,7 @@
 //! Both read the same statements. SQLite numbers the parameters `$1`, `$2` … as they come, so each statement names them in
 //! ascending order first.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -72,37 +73,23 @@ pub(crate) trait Column: Sized {
     fn read(value: Value) -> Option<Self>;
 }
 
-impl Column for i64 {
-    fn read(value: Value) -> Option<Self> {
-        match value {
-            Value::Number(number) => number,
-            _ => None,
+macro_rules! column {
+    ($([$($generic:tt)*] $type:ty: $variant:ident($it:ident) => $read:expr,)*) => {$(
+        impl<$($generic)*> Column for $type {
+            fn read(value: Value) -> Option<Self> {
+                match value {
+                    Value::$variant(Some($it)) => $read,
+                    _ => None,
+                }
+            }
         }
-    }
+    )*};
 }
-
-impl Column for Time {
-    fn read(value: Value) -> Option<Self> {
-        i64::read(value).map(Self::from_millis)
-    }
-}
-
-impl Column for String {
-    fn read(value: Value) -> Option<Self> {
-        match value {
-            Value::Text(text) => text,
-            _ => None,
-        }
-    }
-}
-
-impl<const N: usize> Column for [u8; N] {
-    fn read(value: Value) -> Option<Self> {
-        match value {
-            Value::Bytes(bytes) => bytes?.try_into().ok(),
-            _ => None,
-        }
-    }
+column! {
+    [] i64: Number(it) => Some(it),
+    [] Time: Number(it) => Some(Self::from_millis(it)),
+    [] String: Text(it) => Some(it),
+    [const N: usize] [u8; N]: Bytes(it) => it.try_into().ok(),
 }
 
 impl<T: Column> Column for Option<T> {
@@ -188,28 +175,25 @@ impl Tx<'_> {
     }
 
     /// Passes each row of a statement on as it is read.
-    pub(crate) async fn each<E: From<Fault>>(
+    pub(crate) async fn each<E>(
         &mut self,
         sql: impl SqlSafeStr,
         values: &[Value],
-        mut row: impl FnMut(Row) -> Result<(), E>,
-    ) -> Result<(), E> {
+        mut row: impl FnMut(Row) -> Result<(), Stop<E>>,
+    ) -> Result<(), Stop<E>> {
         let sql = sql.into_sql_str();
         match self {
             Self::Sqlite(connection) => {
-                let mut select = connection
-                    .prepare_cached(sql.as_str())
-                    .map_err(Fault::from)?;
-                let rows = select.query(params_from_iter(values));
-                let mut rows = rows.map_err(Fault::from)?;
-                while let Some(next) = rows.next().map_err(Fault::from)? {
-                    row(Row::sqlite(next).map_err(Fault::from)?)?;
+                let mut select = connection.prepare_cached(sql.as_str())?;
+                let mut rows = select.query(params_from_iter(values))?;
+                while let Some(next) = rows.next()? {
+                    row(Row::sqlite(next)?)?;
                 }
             }
             Self::Postgres(connection) => {
                 let mut rows = query(sql, values).fetch(&mut **connection);
-                while let Some(next) = rows.try_next().await.map_err(Fault::from)? {
-                    row(Row::postgres(&next).map_err(Fault::from)?)?;
+                while let Some(next) = rows.try_next().await? {
+                    row(Row::postgres(&next)?)?;
                 }
             }
         }
@@ -224,12 +208,15 @@ impl Tx<'_> {
         read: impl Fn(Row) -> Result<T, Fault>,
     ) -> Result<Vec<T>, Fault> {
         let mut all = Vec::new();
-        let each = self.each(sql, values, |row| {
+        let each = self.each::<Infallible>(sql, values, |row| {
             all.push(read(row)?);
-            Ok::<_, Fault>(())
+            Ok(())
         });
-        each.await?;
-        Ok(all)
+        match each.await {
+            Ok(()) => Ok(all),
+            Err(Stop::Failed(fault)) => Err(fault),
+            Err(Stop::Refused(never)) => match never {},
+        }
     }
 
     /// The row of a statement that has one at most.
@@ -298,21 +285,8 @@ impl Tables {
         .await
     }
 
-    /// Runs `work` in a transaction that writes. In PostgreSQL it may run again, for another transaction.
-    pub(crate) async fn write<S, T, E>(
-        &self,
-        with: S,
-        work: impl for<'t> Fn(&'t mut Tx<'_>, &'t S) -> Work<'t, T, E> + Send + Sync + 'static,
-    ) -> Result<T, E>
-    where
-        S: Send + Sync + 'static,
-        T: Send + 'static,
-        E: From<StateError> + From<DatabaseError> + Send + 'static,
-    {
-        self.run(Begin::Write, with, work).await
-    }
-
-    async fn run<S, T, E>(
+    /// Runs `work`. In PostgreSQL it may run again, because of another transaction.
+    pub(crate) async fn run<S, T, E>(
         &self,
         begin: Begin,
         with: S,

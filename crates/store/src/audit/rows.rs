@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use rusqlite::{Connection, params};
 
 use super::{AuditBatch, AuditChain, AuditEntry, AuditLog};
-use crate::database::{Fault, Schema, Stop};
+use crate::database::{Begin, Fault, Schema, Stop};
 use crate::postgres::each;
 use crate::tables::{Row, Tables, values};
 use crate::{ChainId, StateError, Time};
@@ -72,9 +72,10 @@ impl AuditLog for AuditRows {
                         .bind(each(entries, |it| it.text.as_str()))
                         .bind(each(links, |it| it.0.as_bytes().as_slice()))
                         .bind(each(links, |it| signed(it.1)));
-                    Ok(insert.execute(&pool).await?.rows_affected())
+                    let done = insert.execute(&pool).await?;
+                    Ok::<_, Stop<StateError>>(done.rows_affected() > 0)
                 };
-                postgres.one(work).await? > 0
+                postgres.run(work).await?
             }
         };
         if inserted {
@@ -114,7 +115,8 @@ impl AuditLog for AuditRows {
 
     async fn remove(&self, id: ChainId, number: u64, head: &str) -> Result<bool, StateError> {
         let head = values![head, id.as_bytes(), signed(number)];
-        let remove = (self.0).write((head, values![id.as_bytes()]), |tx, (head, id)| {
+        let with = (head, values![id.as_bytes()]);
+        let remove = (self.0).run(Begin::Write, with, |tx, (head, id)| {
             let work = async move {
                 let found = tx.execute(HEAD, head).await? > 0;
                 if found {

@@ -16,7 +16,7 @@ use futures_util::FutureExt;
 use error::{FEWEST_DIGITS, MOST_BYTES};
 use rows::{json, pair};
 
-use crate::database::{Database, Fault, Stop};
+use crate::database::{Begin, Database, Fault, Stop};
 use crate::id::read_hex;
 use crate::tables::{Tables, Tx, values};
 use crate::{Name, QuestionId, Time};
@@ -75,9 +75,9 @@ impl Desk {
         if question.len() > MOST_BYTES {
             return Err(DeskError::TooLarge);
         }
-        let (head, key, expires) = (new.head(id), new.key, new.expires);
-        let with = (head, question);
-        let ask = self.tables.write(with, move |tx, (head, question)| {
+        let (key, expires) = (new.key, new.expires);
+        let with = (new.head(id), question);
+        let ask = (self.tables).run(Begin::Write, with, move |tx, (head, question)| {
             let work = async move {
                 change(tx).await?;
                 let removed = tx.execute(rows::PRUNE, &rows::prune(now)).await?;
@@ -86,15 +86,7 @@ impl Desk {
                     let id = QuestionId::from_bytes(id);
                     let beat = values![rows::ids(&[id]), now];
                     tx.execute(rows::BEAT, &beat).await?;
-                    let is_new = false;
-                    return Ok((
-                        Asked {
-                            id,
-                            expires,
-                            is_new,
-                        },
-                        removed,
-                    ));
+                    return Ok((id, expires, removed));
                 }
                 let waiting = tx.first(rows::LOAD, &rows::waits(now), pair).await?;
                 rows::fits(question, waiting.unwrap_or_default())?;
@@ -109,21 +101,17 @@ impl Desk {
                     expires,
                 ];
                 tx.execute(rows::INSERT, &insert).await?;
-                let (id, is_new) = (head.id, true);
-                Ok((
-                    Asked {
-                        id,
-                        expires,
-                        is_new,
-                    },
-                    removed,
-                ))
+                Ok::<_, Failed>((head.id, expires, removed))
             };
             work.boxed()
         });
-        let (asked, removed) = ask.await?;
+        let (found, expires, removed) = ask.await?;
         self.removed(removed).await;
-        Ok(asked)
+        Ok(Asked {
+            id: found,
+            expires,
+            is_new: found == id,
+        })
     }
 
     /// Says that their process still waits for these questions. Every few seconds.
@@ -235,12 +223,7 @@ impl Desk {
         by: &Answerer,
         now: Time,
     ) -> Result<(), DeskError> {
-        let given = KeptAnswer {
-            answer: answer.to_owned(),
-            by: by.clone(),
-            at: now,
-        };
-        self.record(id, given, None).await
+        self.record(id, answer, by.clone(), now, None).await
     }
 
     /// Answers a question with this token, which says who answers. A token alone is an approver: a process can take the name
@@ -259,27 +242,25 @@ impl Desk {
         if token.role == Role::Agent {
             return Err(DeskError::OfAgent);
         }
-        let by = Answerer {
-            name: Some(token.name.clone()),
-            from: from.to_owned(),
-        };
-        let given = KeptAnswer {
-            answer: answer.to_owned(),
-            by,
-            at: now,
-        };
-        self.record(id, given, Some(token.name.clone())).await
+        let (name, from) = (Some(token.name.clone()), from.to_owned());
+        let approver = name.clone();
+        let by = Answerer { name, from };
+        self.record(id, answer, by, now, approver).await
     }
 
     /// Stores an answer if it counts, which has this name by a token.
     async fn record(
         &self,
         id: QuestionId,
-        given: KeptAnswer,
+        answer: &str,
+        by: Answerer,
+        at: Time,
         approver: Option<String>,
     ) -> Result<(), DeskError> {
+        let answer = answer.to_owned();
+        let given = KeptAnswer { answer, by, at };
         let with = (values![id.as_bytes()], given, approver);
-        let answer = self.tables.write(with, move |tx, (ids, given, approver)| {
+        let answer = (self.tables).run(Begin::Write, with, move |tx, (ids, given, approver)| {
             let work = async move {
                 change(tx).await?;
                 let kept = tx.first(rows::READ, ids, rows::read).await?;
@@ -320,14 +301,14 @@ impl Desk {
             None => (rows::WITHDRAW, values![id.as_bytes()]),
             Some(alive) => (rows::WITHDRAW_SILENT, values![id.as_bytes(), alive]),
         };
-        let withdraw = (self.tables).write(with, |tx, (sql, values)| {
+        let withdraw = (self.tables).run(Begin::Write, with, |tx, (sql, values)| {
             let work = async move {
                 change(tx).await?;
                 Ok::<_, Failed>(tx.execute(*sql, values).await?)
             };
             work.boxed()
         });
-        let removed = withdraw.await?;
+        let removed: u64 = withdraw.await?;
         self.removed(removed).await;
         Ok(())
     }
@@ -350,7 +331,8 @@ impl Desk {
         Name::new(&new.name)?;
         let (secret, digest) = tokens::fresh()?;
         let (name, kept) = (new.name.clone(), json(&KeptToken::new(new, now))?);
-        let add = self.tables.write((name, kept), move |tx, (name, kept)| {
+        let with = (name, kept);
+        let add = (self.tables).run(Begin::Write, with, move |tx, (name, kept)| {
             let work = async move {
                 change(tx).await?;
                 let names = tx.first(rows::NAMES, &values![name], pair).await?;

@@ -14,12 +14,7 @@ pub(crate) const SCHEMA: Schema = Schema {
     application: 0x534c_4453,
     version: 2,
     create: include_str!("../../migrations/sqlite/2_desk.sql"),
-    upgrade: "
-ALTER TABLE question ADD COLUMN key BLOB;
-ALTER TABLE question ADD COLUMN tenant TEXT;
-ALTER TABLE question ADD COLUMN used INTEGER;
-CREATE INDEX question_by_key ON question (key);
-",
+    upgrade: include_str!("../../migrations/sqlite/2_desk_upgrade.sql"),
 };
 
 /// The answer that everyone may give who may answer at all.

@@ -18,37 +18,9 @@ const MOST: i64 = 4096;
 pub(super) const SCHEMA: Schema = Schema {
     application: 0x534c_5045,
     version: 3,
-    create: "
-CREATE TABLE permission (
-  number INTEGER PRIMARY KEY AUTOINCREMENT,
-  id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),
-  kind TEXT NOT NULL CHECK (kind IN ('selection', 'collaboration', 'egress', 'tool')),
-  object TEXT NOT NULL,
-  app TEXT NOT NULL,
-  identity BLOB NOT NULL CHECK (length(identity) = 32),
-  peer TEXT CHECK ((peer IS NOT NULL) = (kind = 'collaboration')),
-  peer_identity BLOB CHECK (length(peer_identity) = 32 AND peer IS NOT NULL OR peer_identity IS NULL AND peer IS NULL),
-  step TEXT CHECK ((step IS NOT NULL) = (kind = 'collaboration')),
-  taints TEXT NOT NULL,
-  granted INTEGER NOT NULL,
-  expires INTEGER,
-  definition BLOB CHECK ((definition IS NOT NULL) = (kind = 'tool')),
-  arguments TEXT CHECK ((arguments IS NOT NULL) = (kind = 'tool')),
-  folders INTEGER NOT NULL DEFAULT 0,
-  scripts INTEGER NOT NULL DEFAULT 0
-) STRICT;
-CREATE INDEX permission_of_action ON permission (app, object, kind);
-",
+    create: include_str!("../../migrations/sqlite/3_permission.sql"),
     // Permissions of tools covered any arguments.
-    upgrade: "
-DROP TABLE IF EXISTS erasure;
-CREATE INDEX IF NOT EXISTS permission_of_action ON permission (app, object, kind);
-DELETE FROM permission WHERE kind = 'tool';
-ALTER TABLE permission ADD COLUMN definition BLOB CHECK ((definition IS NOT NULL) = (kind = 'tool'));
-ALTER TABLE permission ADD COLUMN arguments TEXT CHECK ((arguments IS NOT NULL) = (kind = 'tool'));
-ALTER TABLE permission ADD COLUMN folders INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE permission ADD COLUMN scripts INTEGER NOT NULL DEFAULT 0;
-",
+    upgrade: include_str!("../../migrations/sqlite/3_permission_upgrade.sql"),
 };
 
 /// The condition of one action, but for its arguments. `IS`, where a column may be NULL.

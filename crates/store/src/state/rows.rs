@@ -200,9 +200,9 @@ async fn call(
             .bind(each(permits, |it| it.key.as_slice()))
             .bind(each(permits, |it| it.until.millis()))
             .bind(each(permits, |it| it.body.as_str()));
-        call.fetch_one(&pool).await
+        Ok::<_, Stop<StateError>>(call.fetch_one(&pool).await?)
     };
-    let (is_behind, head, version, found) = postgres.one(work).await?;
+    let (is_behind, head, version, found) = postgres.run(work).await?;
     let (head, version) = (unsigned(head.unwrap_or(0)), unsigned(version));
     Ok(match is_behind {
         true => Committed::Behind(found.map(|body| Document { version, body })),
