@@ -1,5 +1,6 @@
 //! PostgreSQL: connections, tables, deadlines, errors.
 
+use std::io::ErrorKind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -269,6 +270,10 @@ pub(crate) fn fault(error: &sqlx::Error) -> StateError {
     let text = match error {
         Error::Database(error) => error.message().to_owned(),
         Error::PoolTimedOut => "no connection in time".to_owned(),
+        Error::Io(error) if error.kind() == ErrorKind::NotFound => {
+            "a file that its URL names does not exist: sslrootcert, sslcert, sslkey or a socket"
+                .to_owned()
+        }
         error => error.to_string(),
     };
     // Connections, resources, limits of time, locks, access, a server that starts or only reads, and rollbacks. All else is a

@@ -49,6 +49,21 @@ impl Postgres {
 
     /// A server with these settings.
     pub fn with(settings: &[&str]) -> Option<Self> {
+        Self::with_files(settings, &[])
+    }
+
+    /// A server that knows TLS for these names, and the certificate that clients have to trust.
+    pub fn with_tls(names: &[&str]) -> Option<(Self, String)> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let certified = rcgen::generate_simple_self_signed(names).unwrap();
+        let (certificate, key) = (certified.cert.pem(), certified.signing_key.serialize_pem());
+        let files = [("server.crt", &*certificate), ("server.key", &*key)];
+        let server = Self::with_files(&["fsync=off", "ssl=on"], &files)?;
+        Some((server, certificate))
+    }
+
+    /// A server with these settings, and files in its folder that it alone can read.
+    fn with_files(settings: &[&str], files: &[(&str, &str)]) -> Option<Self> {
         let Some(bin) = programs() else {
             #[expect(clippy::print_stderr, reason = "the reader of the tests must see it")]
             {
@@ -79,6 +94,14 @@ impl Postgres {
             .args(["-U", "sluice", "--auth=scram-sha-256"])
             .args(["-E", "UTF8", "--locale=C", "--no-sync"]);
         done(make);
+        for (name, text) in files {
+            let path = server.data().join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+            if let Some((user, group)) = user {
+                chown(&path, Some(user), Some(group)).unwrap();
+            }
+        }
         server.start_again();
         Some(server)
     }

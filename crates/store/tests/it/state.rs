@@ -617,3 +617,64 @@ async fn no_message_has_the_password() {
         assert!(!text.contains(PASSWORD), "{text}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_is_reached_by_tls_that_the_url_demands() {
+    let Some((server, certificate)) = Postgres::with_tls(&["127.0.0.1"]) else {
+        return;
+    };
+    let (of_another_name, other) = Postgres::with_tls(&["db.example.org"]).unwrap();
+    let (url, other_url) = (server.database(), of_another_name.database());
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, pem: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, pem).unwrap();
+        path.display().to_string()
+    };
+    let (root, other_root) = (file("root.pem", &certificate), file("other.pem", &other));
+    let missing = folder.path().join("missing.pem").display().to_string();
+    for (url, is_encrypted) in [
+        (format!("{url}?sslmode=disable"), false),
+        (format!("{url}?sslmode=require"), true),
+        (
+            format!("{url}?sslmode=verify-full&sslrootcert={root}"),
+            true,
+        ),
+        (
+            format!("{other_url}?sslmode=verify-ca&sslrootcert={other_root}"),
+            true,
+        ),
+    ] {
+        let store = Store::postgres(&url, &settings()).await.unwrap();
+        store.state().ping().await.unwrap();
+        let sql = "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'sluice'";
+        let server = if url.starts_with(&other_url) {
+            &of_another_name
+        } else {
+            &server
+        };
+        let seen = server.sql(url.split('?').next().unwrap(), sql);
+        assert_eq!(seen, if is_encrypted { "t" } else { "f" }, "{url}");
+    }
+    for (url, reason) in [
+        (format!("{url}?sslmode=verify-full"), "certificate"),
+        (
+            format!("{url}?sslmode=verify-full&sslrootcert={other_root}"),
+            "certificate",
+        ),
+        (
+            format!("{other_url}?sslmode=verify-full&sslrootcert={other_root}"),
+            "not valid for name",
+        ),
+        (
+            format!("{url}?sslmode=verify-full&sslrootcert={missing}"),
+            "sslrootcert",
+        ),
+    ] {
+        let error = Store::postgres(&url, &settings()).await.unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, StateError::Unavailable(_)), "{error:?}");
+        assert!(text.contains(reason) && !text.contains('\n'), "{text}");
+        assert!(!format!("{text} {error:?}").contains(PASSWORD), "{text}");
+    }
+}
