@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Params, Row, TransactionBehavior};
 
 pub use error::{DatabaseError, DatabaseFault};
 
@@ -237,6 +237,22 @@ impl Database {
         rewritten.map_err(|error| fault(&self.path, error))?;
         self.checkpoint()
     }
+}
+
+/// The rows of a statement.
+pub(crate) fn rows<T, E>(
+    connection: &Connection,
+    sql: &str,
+    values: impl Params,
+    mut read: impl FnMut(&Row<'_>) -> Result<T, Stop<E>>,
+) -> Result<Vec<T>, Stop<E>> {
+    let mut select = connection.prepare_cached(sql)?;
+    let mut rows = select.query(values)?;
+    let mut all = Vec::new();
+    while let Some(row) = rows.next()? {
+        all.push(read(row)?);
+    }
+    Ok(all)
 }
 
 /// Sets up a connection. Returns the version of the file, or `None` if it is another program's.

@@ -252,6 +252,8 @@ fn options(url: &str) -> Result<PgConnectOptions, StateError> {
     // The reason of the parser may quote the URL, which has a password.
     let options = url.parse::<PgConnectOptions>();
     let options = options.map_err(|_| StateError::Url("it cannot be read"))?;
+    // No column is a float, and PgBouncer refuses a connection that sets how floats are written.
+    let options = options.extra_float_digits(None);
     Ok(options.application_name("sluice"))
 }
 
@@ -268,6 +270,13 @@ pub(crate) fn failed<E: From<StateError>>(stop: Stop<E>) -> E {
 pub(crate) fn fault(error: &sqlx::Error) -> StateError {
     use sqlx::Error;
     let text = match error {
+        // The name of a prepared statement that another connection has.
+        Error::Database(error) if matches!(error.code().as_deref(), Some("42P05" | "26000")) => {
+            format!(
+                "{}; PgBouncer has to use pool_mode = session",
+                error.message()
+            )
+        }
         Error::Database(error) => error.message().to_owned(),
         Error::PoolTimedOut => "no connection in time".to_owned(),
         Error::Io(error) if error.kind() == ErrorKind::NotFound => {

@@ -28,7 +28,7 @@ pub(crate) enum Value {
 
 /// The parameters of a statement.
 macro_rules! values {
-    ($($value:expr),* $(,)?) => { vec![$($crate::tables::Value::from($value)),*] };
+    ($($value:expr),* $(,)?) => { [$($crate::tables::Value::from($value)),*] };
 }
 pub(crate) use values;
 
@@ -262,10 +262,10 @@ impl Tables {
     pub(crate) async fn rows<T: Send + 'static>(
         &self,
         sql: impl SqlSafeStr,
-        values: Vec<Value>,
+        values: impl Into<Vec<Value>>,
         read: impl Fn(Row) -> Result<T, Fault> + Send + Sync + 'static,
     ) -> Result<Vec<T>, StateError> {
-        let with = (sql.into_sql_str(), values, read);
+        let with = (sql.into_sql_str(), values.into(), read);
         self.run(Begin::No, with, |tx, (sql, values, read)| {
             tx.rows(sql.clone(), values, read).err_into().boxed()
         })
@@ -276,9 +276,9 @@ impl Tables {
     pub(crate) async fn execute(
         &self,
         sql: impl SqlSafeStr,
-        values: Vec<Value>,
+        values: impl Into<Vec<Value>>,
     ) -> Result<u64, StateError> {
-        let with = (sql.into_sql_str(), values);
+        let with = (sql.into_sql_str(), values.into());
         self.run(Begin::No, with, |tx, (sql, values)| {
             tx.execute(sql.clone(), values).err_into().boxed()
         })

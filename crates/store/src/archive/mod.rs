@@ -76,15 +76,6 @@ enum Kind {
 }
 
 impl Table {
-    const fn new(name: &'static str, file: File, key: usize, columns: &'static str) -> Self {
-        Self {
-            name,
-            file,
-            key,
-            columns,
-        }
-    }
-
     fn columns(&self) -> impl Iterator<Item = (&'static str, Kind)> {
         let columns = self.columns.split_whitespace();
         columns.map(|column| match column.split_once(':') {
@@ -116,44 +107,22 @@ impl Table {
 
 /// Every table, but `change` of the desk and `version`, which say nothing that another store could use. A test compares this
 /// list with the tables of both kinds of store.
-const TABLES: [Table; 9] = [
-    Table::new("tenant", File::State, 1, "id:bytes head version"),
-    Table::new("record", File::State, 2, "tenant:bytes number at body:text"),
-    Table::new(
-        "session",
-        File::State,
-        2,
-        "tenant:bytes key:bytes version at body:text",
-    ),
-    Table::new(
-        "permit",
-        File::State,
-        1,
-        "number:counter tenant:bytes name:text key:bytes until body:text",
-    ),
-    Table::new("usage", File::State, 3, "tenant:text thing:text hour count"),
-    Table::new(
-        "question",
-        File::Desk,
-        1,
-        "number:counter id:bytes key:bytes app:text effect:text tenant:text asked expires alive answered used answer:text question:text",
-    ),
-    Table::new(
-        "token",
-        File::Desk,
-        1,
-        "name:text digest:bytes token:text last_used",
-    ),
-    Table::new(
-        "audit_chain",
-        File::Audit,
-        1,
-        "chain:bytes number linked head:text",
-    ),
-    Table::new(
-        "audit_entry",
-        File::Audit,
-        2,
-        "chain:bytes number at entry:text",
-    ),
-];
+const TABLES: [Table; 9] = tables! {
+    State "tenant" 1 "id:bytes head version",
+    State "record" 2 "tenant:bytes number at body:text",
+    State "session" 2 "tenant:bytes key:bytes version at body:text",
+    State "permit" 1 "number:counter tenant:bytes name:text key:bytes until body:text",
+    State "usage" 3 "tenant:text thing:text hour count",
+    Desk "question" 1 "number:counter id:bytes key:bytes app:text effect:text tenant:text asked expires alive answered used answer:text question:text",
+    Desk "token" 1 "name:text digest:bytes token:text last_used",
+    Audit "audit_chain" 1 "chain:bytes number linked head:text",
+    Audit "audit_entry" 2 "chain:bytes number at entry:text",
+};
+
+/// Tables, each as its file, its name, the length of its key, and its columns.
+macro_rules! tables {
+    ($($file:ident $name:literal $key:literal $columns:literal,)*) => {
+        [$(Table { name: $name, file: File::$file, key: $key, columns: $columns }),*]
+    };
+}
+use tables;

@@ -95,7 +95,7 @@ impl AuditLog for AuditRows {
                     .rows(UNLINKED, values![signed(most as u64)], chain)
                     .await
             }
-            None => self.0.rows(ALL, values![], chain).await,
+            None => self.0.rows(ALL, [], chain).await,
         }
     }
 

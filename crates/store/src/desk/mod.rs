@@ -115,9 +115,6 @@ impl Desk {
     }
 
     /// Says that their process still waits for these questions. Every few seconds.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn still_asks(&self, ids: &[QuestionId], now: Time) -> Result<(), DeskError> {
         let beat = values![rows::ids(ids), now];
         self.tables.execute(rows::BEAT, beat).await?;
@@ -125,17 +122,11 @@ impl Desk {
     }
 
     /// The questions that wait, the oldest first.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn waiting(&self, now: Time) -> Result<Questions, DeskError> {
         self.waiting_for(now, |_| true).await
     }
 
     /// Those of them that are to be seen. Others are not read, so that the time tells little of them.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn waiting_for(
         &self,
         now: Time,
@@ -148,24 +139,18 @@ impl Desk {
     }
 
     /// Up to so many answered questions of the last week that are to be seen, the newest first.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn recent(
         &self,
         most: usize,
         sees: impl Fn(&QuestionHead) -> bool,
     ) -> Result<Questions, DeskError> {
-        let answered = self.tables.rows(rows::ANSWERED, values![], rows::head);
+        let answered = self.tables.rows(rows::ANSWERED, [], rows::head);
         let seen = answered.await?.into_iter().filter(sees).take(most);
         self.read(&seen.map(|head| head.id).collect::<Vec<_>>())
             .await
     }
 
     /// Those of these questions that are there, in this order.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn read(&self, ids: &[QuestionId]) -> Result<Questions, DeskError> {
         let mut questions = Questions::default();
         if ids.is_empty() {
@@ -293,13 +278,10 @@ impl Desk {
     }
 
     /// Takes a question back that has no answer; with `alive`, only if that is when it was last said that it is still asked.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn withdraw(&self, id: QuestionId, alive: Option<Time>) -> Result<(), DeskError> {
         let with = match alive {
-            None => (rows::WITHDRAW, values![id.as_bytes()]),
-            Some(alive) => (rows::WITHDRAW_SILENT, values![id.as_bytes(), alive]),
+            None => (rows::WITHDRAW, Vec::from(values![id.as_bytes()])),
+            Some(alive) => (rows::WITHDRAW_SILENT, values![id.as_bytes(), alive].into()),
         };
         let withdraw = (self.tables).run(Begin::Write, with, |tx, (sql, values)| {
             let work = async move {
@@ -315,11 +297,8 @@ impl Desk {
 
     /// A number that changes with each question that is asked, answered or taken back, by any process. It does not change
     /// when a question expires.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn version(&self) -> Result<i64, DeskError> {
-        let version = (self.tables).rows(rows::VERSION, values![], |mut row| row.take());
+        let version = (self.tables).rows(rows::VERSION, [], |mut row| row.take());
         Ok(version.await?.pop().unwrap_or_default())
     }
 
@@ -348,18 +327,12 @@ impl Desk {
     }
 
     /// All tokens by name, those that have expired included. One that cannot be read admits no one, and is left out.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn tokens(&self) -> Result<Vec<KeptToken>, DeskError> {
-        let tokens = self.tables.rows(rows::TOKENS, values![], pair);
+        let tokens = self.tables.rows(rows::TOKENS, [], pair);
         Ok(tokens.await?.into_iter().flat_map(rows::token).collect())
     }
 
     /// Revokes a token. False if there is none of this name.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn revoke(&self, name: &str) -> Result<bool, DeskError> {
         let removed = self.tables.execute(rows::REVOKE, values![name]).await?;
         self.removed(removed).await;

@@ -72,13 +72,13 @@ pub(super) const TOKEN: &str = "SELECT token, last_used FROM token WHERE digest 
 pub(super) const TOKEN_USED: &str = "UPDATE token SET last_used = $1 WHERE digest = $2";
 
 /// The times of [`PRUNE`].
-pub(super) fn prune(now: Time) -> Vec<Value> {
+pub(super) fn prune(now: Time) -> [Value; 4] {
     let before = |span| now.millis().saturating_sub(span);
     values![before(WEEK_MS), now, before(HOUR_MS), MOST_ANSWERED]
 }
 
 /// The times of [`WAITING`] and [`LOAD`].
-pub(super) fn waits(now: Time) -> Vec<Value> {
+pub(super) fn waits(now: Time) -> [Value; 2] {
     values![now, now.millis().saturating_sub(SILENCE_MS)]
 }
 

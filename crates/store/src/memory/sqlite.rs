@@ -12,7 +12,7 @@ use super::{
     Content, Draft, Entry, Family, Forgotten, Found, Limits, Memory, MemoryError, Namespace, Query,
     Speaker,
 };
-use crate::database::{Database, Schema, Stop};
+use crate::database::{Database, Schema, Stop, rows};
 use crate::names::{Names, ReadLabel};
 use crate::{EntryId, Time};
 
@@ -418,18 +418,16 @@ impl Memory for SqliteMemory {
 
     fn labels(&self, namespace: &Namespace) -> Result<Vec<Label>, MemoryError> {
         self.database.read(|connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT DISTINCT label FROM memory
-                 WHERE namespace = (SELECT id FROM namespace WHERE name = ?1)",
-            )?;
-            let mut rows = statement.query([namespace.key()])?;
+            let select = "SELECT DISTINCT label FROM memory
+                 WHERE namespace = (SELECT id FROM namespace WHERE name = ?1)";
             let mut labels: Vec<Label> = Vec::new();
-            while let Some(row) = rows.next()? {
+            rows(connection, select, [namespace.key()], |row| {
                 let label = self.read_label(&written(row, 0)?).label;
                 if !labels.contains(&label) {
                     labels.push(label);
                 }
-            }
+                Ok(())
+            })?;
             Ok(labels)
         })
     }
@@ -438,30 +436,25 @@ impl Memory for SqliteMemory {
         self.database.read(|connection| {
             let select =
                 format!("SELECT {COLUMNS} FROM {ENTRIES} WHERE name = ?1 ORDER BY sequence");
-            let mut statement = connection.prepare_cached(&select)?;
-            let mut rows = statement.query([namespace.key()])?;
-            let mut unreadable = Vec::new();
-            while let Some(row) = rows.next()? {
+            let all = rows(connection, &select, [namespace.key()], |row| {
                 match self.entry(connection, row) {
-                    Ok(_) => {}
-                    Err(Stop::Refused(_)) => unreadable.push(EntryId::from_bytes(row.get(0)?)),
-                    Err(error) => return Err(error),
+                    Ok(_) => Ok(None),
+                    Err(Stop::Refused(_)) => Ok(Some(EntryId::from_bytes(row.get(0)?))),
+                    Err(error) => Err(error),
                 }
-            }
-            Ok(unreadable)
+            })?;
+            Ok(all.into_iter().flatten().collect())
         })
     }
 
     fn ids(&self, namespace: &Namespace) -> Result<Vec<EntryId>, MemoryError> {
         self.database.read(|connection| {
-            let ids = connection
-                .prepare_cached(
-                    "SELECT id FROM memory WHERE namespace = (SELECT id FROM namespace WHERE name = ?1)
-                     ORDER BY sequence",
-                )?
-                .query_map([namespace.key()], |row| row.get(0).map(EntryId::from_bytes))?
-                .collect::<Result<_, _>>()?;
-            Ok(ids)
+            let select =
+                "SELECT id FROM memory WHERE namespace = (SELECT id FROM namespace WHERE name = ?1)
+                     ORDER BY sequence";
+            rows(connection, select, [namespace.key()], |row| {
+                Ok(EntryId::from_bytes(row.get(0)?))
+            })
         })
     }
 
@@ -498,14 +491,12 @@ impl Memory for SqliteMemory {
 
     fn namespaces(&self) -> Result<Vec<Namespace>, MemoryError> {
         self.database.read(|connection| {
-            let mut statement = connection.prepare_cached("SELECT name FROM namespace")?;
-            let mut rows = statement.query([])?;
-            let mut known = Vec::new();
-            while let Some(row) = rows.next()? {
+            let all = rows(connection, "SELECT name FROM namespace", [], |row| {
                 // Entries of another name are unreadable.
                 let name = row.get_ref(0)?.as_str().ok();
-                known.extend(name.and_then(|name| Namespace::from_key(name).ok()));
-            }
+                Ok(name.and_then(|name| Namespace::from_key(name).ok()))
+            })?;
+            let mut known: Vec<Namespace> = all.into_iter().flatten().collect();
             known.sort_unstable();
             Ok(known)
         })

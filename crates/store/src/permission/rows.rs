@@ -6,7 +6,7 @@ use rusqlite::{Connection, params, params_from_iter};
 
 use super::action::{Action, App, Domain, Identity, ReversibleTool};
 use super::grant::{Grant, PermissionError};
-use crate::database::{Schema, Stop};
+use crate::database::{Schema, Stop, rows};
 use crate::{Name, PermissionId, Time};
 
 /// Permissions in one file: more than any list that a user reads.
@@ -50,13 +50,8 @@ pub(super) struct Row {
 /// The permissions for an action, the oldest first.
 pub(super) fn of_action(connection: &Connection, action: &Action) -> Result<Vec<Row>, Failed> {
     let select = format!("SELECT {ROW} FROM permission WHERE {OF_ACTION} ORDER BY number");
-    let mut statement = connection.prepare_cached(&select)?;
-    let mut rows = statement.query(params_from_iter(parameters(action)))?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(read(row)?);
-    }
-    Ok(found)
+    let values = params_from_iter(parameters(action));
+    rows(connection, &select, values, read)
 }
 
 pub(super) fn all(connection: &Connection) -> Result<Vec<(Action, Row)>, Failed> {
@@ -64,20 +59,17 @@ pub(super) fn all(connection: &Connection) -> Result<Vec<(Action, Row)>, Failed>
         "SELECT {ROW}, kind, object, app, identity, peer, peer_identity, step, definition
          FROM permission ORDER BY granted, number"
     );
-    let mut statement = connection.prepare_cached(&select)?;
-    let mut rows = statement.query([])?;
-    let mut all = Vec::new();
-    while let Some(row) = rows.next()? {
+    rows(connection, &select, [], |row| {
         let without = read(row)?;
-        all.push((action(row, without.arguments.clone())?, without));
-    }
-    Ok(all)
+        Ok((action(row, without.arguments.clone())?, without))
+    })
 }
 
 pub(super) fn ids(connection: &Connection) -> Result<Vec<PermissionId>, Failed> {
-    let mut statement = connection.prepare_cached("SELECT id FROM permission ORDER BY number")?;
-    let ids = statement.query_map([], |row| row.get(0).map(PermissionId::from_bytes))?;
-    Ok(ids.collect::<Result<_, _>>()?)
+    let select = "SELECT id FROM permission ORDER BY number";
+    rows(connection, select, [], |row| {
+        Ok(PermissionId::from_bytes(row.get(0)?))
+    })
 }
 
 /// Stores a permission. Returns whether others were removed: its double, and those that have expired.

@@ -121,7 +121,7 @@ impl SessionState for StateRows {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let mut values = values![tenant];
+        let mut values = Vec::from(values![tenant]);
         values.extend(names.iter().map(Into::into));
         let places: Vec<String> = (2..=values.len()).map(|nth| format!("${nth}")).collect();
         let sql = format!(
@@ -173,7 +173,7 @@ impl SessionState for StateRows {
     }
 
     async fn ping(&self) -> Result<(), StateError> {
-        self.0.execute(PING, values![]).await?;
+        self.0.execute(PING, []).await?;
         Ok(())
     }
 }
