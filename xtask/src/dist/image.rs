@@ -135,14 +135,9 @@ fn archive(release: &Release, root: &Path, file: &Path) -> Result<()> {
     tar.args(["--exclude=./tmp", "--exclude=./var/lib/sluice"]);
     run_quietly(tar.arg("."))?;
     for (folder, owner, mode) in [("./tmp", "0", "1777"), ("./var/lib/sluice", USER, "0700")] {
-        let mut tar = Command::new("tar");
-        tar.args(["--append", "--numeric-owner", "--no-recursion"]);
-        tar.arg(format!("--mtime=@{}", release.epoch));
-        tar.arg(format!("--owner={owner}"))
-            .arg(format!("--group={owner}"));
-        tar.arg(format!("--mode={mode}"));
-        tar.arg("--directory").arg(root).arg("--file").arg(file);
-        run_quietly(tar.arg(folder))?;
+        let mut tar = release.tar_of(owner, file, root);
+        tar.args(["--append", "--no-recursion"]);
+        run_quietly(tar.arg(format!("--mode={mode}")).arg(folder))?;
     }
     Ok(())
 }

@@ -118,13 +118,9 @@ impl Release {
         put(&self.root.join("LICENSE"), &docs.join("copyright"), 0o644)?;
         put(&self.root.join("README.md"), &docs.join("README.md"), 0o644)?;
         for page in fs::read_dir(self.root.join("docs"))? {
-            let page = page?.path();
-            if page.extension().is_some_and(|it| it == "md") {
-                put(
-                    &page,
-                    &docs.join(page.file_name().unwrap_or_default()),
-                    0o644,
-                )?;
+            let page = page?;
+            if page.path().extension().is_some_and(|it| it == "md") {
+                put(&page.path(), &docs.join(page.file_name()), 0o644)?;
             }
         }
         let bill = sbom::document(&self.root, &self.version)?;
@@ -160,14 +156,16 @@ impl Release {
 
     /// A `tar` that writes a new archive of a folder; what of it is added by the caller.
     pub(super) fn tar(&self, file: &Path, folder: &Path) -> Command {
+        let mut tar = self.tar_of("0", file, folder);
+        tar.args(["--create", "--sort=name"]);
+        tar
+    }
+
+    /// A `tar` of files that are this user's; whether it makes or continues an archive is added by the caller.
+    pub(super) fn tar_of(&self, owner: &str, file: &Path, folder: &Path) -> Command {
         let mut tar = Command::new("tar");
-        tar.args([
-            "--create",
-            "--sort=name",
-            "--numeric-owner",
-            "--owner=0",
-            "--group=0",
-        ]);
+        let [owner, group] = ["owner", "group"].map(|whose| format!("--{whose}={owner}"));
+        tar.args(["--numeric-owner", &owner, &group]);
         tar.arg(format!("--mtime=@{}", self.epoch));
         tar.arg("--directory").arg(folder).arg("--file").arg(file);
         tar
@@ -179,8 +177,8 @@ fn build(root: &Path) -> Result<PathBuf> {
     let mut build = cargo(["build", "--release", "--locked", "--package", "sluice"]);
     build.current_dir(root);
     // Panics name files of crates without the folders of this machine.
-    let cargo =
-        env::var("CARGO_HOME").or_else(|_| env::var("HOME").map(|home| home + "/.cargo"))?;
+    let home = env::var("HOME").map(|home| home + "/.cargo");
+    let cargo = env::var("CARGO_HOME").or(home)?;
     let folders = [(&*cargo, "cargo"), (&*root.to_string_lossy(), "sluice")];
     let flags = folders.map(|(from, to)| format!(" --remap-path-prefix={from}={to}"));
     let given = env::var("RUSTFLAGS").unwrap_or_default();
