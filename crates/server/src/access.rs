@@ -164,9 +164,14 @@ impl Access {
 
 /// The keys that a client sends, in the way of either maker's API.
 pub(crate) fn keys(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    let text = |name| headers.get(name)?.to_str().ok();
-    let bearer = text(AUTHORIZATION.as_str()).and_then(|value| value.strip_prefix("Bearer "));
-    bearer.into_iter().chain(text(KEY))
+    let key = headers.get(KEY).and_then(|key| key.to_str().ok());
+    bearer(headers).into_iter().chain(key)
+}
+
+/// The token or key of `Authorization: Bearer`.
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    value.strip_prefix("Bearer ")
 }
 
 #[cfg(test)]

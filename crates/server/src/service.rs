@@ -18,7 +18,6 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::header::{CONNECTION, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
-use axum::middleware;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::any;
 use hyper::body::{Frame, SizeHint};
@@ -160,7 +159,7 @@ impl Fronts {
             .route("/v1/{*path}", any(no_proxy))
             .fallback(http::nothing_here);
         Self {
-            router: router.layer(middleware::from_fn_with_state(checked, http::check_host)),
+            router: checked.guard(router),
             desk: Some(desk),
             ends: Ends::Gateway(gateway),
             running: watch::Sender::default(),

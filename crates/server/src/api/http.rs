@@ -19,7 +19,7 @@ use axum::{
         HeaderMap, HeaderValue, Request, StatusCode,
         header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN},
     },
-    middleware::Next,
+    middleware::{self, Next},
     response::Response,
 };
 use futures_core::Stream;
@@ -200,8 +200,13 @@ impl Hosts {
         }
     }
 
+    /// The same routes, for requests that name this server and come from no web page.
+    pub(crate) fn guard(self, router: Router) -> Router {
+        router.layer(middleware::from_fn_with_state(self, check_host))
+    }
+
     /// Lets a request through, or says why not.
-    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+    fn admit(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         let forbidden = |message| ApiError::invalid(message).with_status(StatusCode::FORBIDDEN);
         // Two readers could take each another one for it.
         if headers.get_all(HOST).iter().count() > 1 {
@@ -329,8 +334,7 @@ async fn read(body: Body, budget: &Budget) -> Result<(Vec<u8>, Held), ApiError> 
     Ok((bytes, held))
 }
 
-/// Refuses web pages.
-pub(crate) async fn check_host(
+async fn check_host(
     State(hosts): State<Hosts>,
     request: extract::Request,
     next: Next,

@@ -11,11 +11,7 @@ use axum::{
     Extension, Json, Router,
     body::Body,
     extract::{Path, State},
-    http::{
-        HeaderMap, StatusCode,
-        header::{AUTHORIZATION, CONTENT_TYPE},
-    },
-    middleware,
+    http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
     response::IntoResponse,
     routing::get,
 };
@@ -25,6 +21,7 @@ use sha2::{Digest, Sha256};
 use store::{Answerer, DeskError, KeptQuestion, KeptToken, QuestionHead, QuestionId, Role, Time};
 
 use super::front::{Desk, now};
+use crate::access::bearer;
 use crate::api::{
     error::ApiError,
     http::{self, Budget, Hosts, Peer, json_body},
@@ -82,17 +79,14 @@ impl Desk {
         let (listener, address) = http::bind((Ipv4Addr::LOCALHOST, 0).into()).await?;
         let hosts = Hosts::new(false, &[]);
         let router = self.router().fallback(http::nothing_here);
-        let router = router.layer(middleware::from_fn_with_state(hosts, http::check_host));
-        let serving = http::serve(listener, router, CONNECTIONS, pending());
+        let serving = http::serve(listener, hosts.guard(router), CONNECTIONS, pending());
         Ok((address, serving))
     }
 }
 
 impl Api {
     async fn admit(&self, peer: Peer, headers: &HeaderMap) -> Result<Rights, ApiError> {
-        let given = headers.get(AUTHORIZATION);
-        let given = given.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-        let given = given.unwrap_or_default();
+        let given = bearer(headers).unwrap_or_default();
         // Digests are compared, so that the time tells nothing about the token.
         let is_own = |own: &&Arc<Desk>| Sha256::digest(given) == Sha256::digest(own.token());
         if let Some(own) = self.own.as_ref().filter(is_own) {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
+use hub::state::hex;
 use ifc::Answer;
 use sha2::{Digest, Sha256};
 use store::{DeskError, KeptAnswer, KeptQuestion, NewQuestion, QuestionId, QuestionKey, Time};
@@ -95,8 +96,7 @@ pub(super) enum Settled {
 /// # Errors
 /// The system has no randomness.
 pub fn fresh_token() -> Result<String, String> {
-    let bytes = random::<32>()?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&random()?))
 }
 
 pub(super) fn now() -> Time {

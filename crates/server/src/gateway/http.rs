@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -31,7 +31,7 @@ use tokio::sync::mpsc;
 use super::rpc::Message;
 use super::stateless::{self, Era, VERSIONS};
 use super::{Client, Gateway, lock};
-use crate::access::{Access, Holder};
+use crate::access::{Access, Holder, bearer};
 use crate::api::error::ApiError;
 use crate::api::http::{self, Budget, Hosts, MAX_CONNECTIONS, json_body};
 use crate::api::route::MCP;
@@ -93,12 +93,8 @@ impl Door {
             Self::Agents(access) => return access.admit_known(headers).await,
             Self::Token(digest) => digest,
         };
-        let given = headers
-            .get(AUTHORIZATION)
-            .and_then(|value| value.to_str().ok());
-        let given = given.and_then(|value| value.strip_prefix("Bearer "));
         // Digests are compared, so that the time tells nothing about the token.
-        if given.is_some_and(|given| <[u8; 32]>::from(Sha256::digest(given)) == *own) {
+        if bearer(headers).is_some_and(|given| <[u8; 32]>::from(Sha256::digest(given)) == *own) {
             return Ok(Holder {
                 digest: *own,
                 ..Holder::default()
@@ -192,9 +188,7 @@ impl HttpGateway {
             None => api,
         };
         let hosts = Hosts::new(allow_remote, &hosts);
-        let router = all
-            .fallback(http::nothing_here)
-            .layer(middleware::from_fn_with_state(hosts, http::check_host));
+        let router = hosts.guard(all.fallback(http::nothing_here));
         Ok(Self {
             listener,
             address,

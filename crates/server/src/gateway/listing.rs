@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::parts::GatewayTool;
 use hub::AppTool;
+use hub::state::hex;
 use ifc::{Call, Effect, Label, Labeled, Policy, Tool};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -285,8 +286,7 @@ fn names(tools: &[(String, String)], prefixed: bool) -> BTreeMap<(String, String
         let name = match is_free {
             true => name,
             false => {
-                let digest = Sha256::digest(format!("{}/{}", pair.0, pair.1));
-                let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+                let digest = hex(&Sha256::digest(format!("{}/{}", pair.0, pair.1)).into());
                 let begin = name.get(..MAX_NAME - DIGITS - 1).unwrap_or(&name);
                 format!("{begin}_{}", digest.get(..DIGITS).unwrap_or_default())
             }

@@ -23,7 +23,6 @@ use axum::{
     body::Body,
     extract::State,
     http::{HeaderMap, header::CONTENT_TYPE},
-    middleware,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -136,12 +135,12 @@ fn router(broker: Arc<Broker>, allow_remote: bool) -> Router {
         budget: Budget::new(BODY_BYTES),
     });
     let hosts = Hosts::new(allow_remote, &[]);
-    Router::new()
+    let router = Router::new()
         .route(ChatCompletion::PATH, post(chat))
         .route(MODELS, get(models))
         .fallback(http::nothing_here)
-        .layer(middleware::from_fn_with_state(hosts, http::check_host))
-        .with_state(shared)
+        .with_state(shared);
+    hosts.guard(router)
 }
 
 async fn models(State(shared): State<Arc<Shared>>) -> Json<Value> {

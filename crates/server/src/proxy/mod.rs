@@ -37,7 +37,6 @@ use axum::{
     Json, Router,
     extract::State,
     http::{HeaderMap, Method, StatusCode, Uri},
-    middleware,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -445,10 +444,9 @@ fn router(
         .method_not_allowed_fallback(async move |method, uri| {
             unserved(other, method, uri).await.with_status(wrong_method)
         })
-        .fallback(move |method, uri| unserved(observer, method, uri))
-        // On the desk as well: a web page that rebinds its name must not answer a question.
-        .layer(middleware::from_fn_with_state(hosts, http::check_host));
-    Ok((router, shared))
+        .fallback(move |method, uri| unserved(observer, method, uri));
+    // On the desk as well: a web page that rebinds its name must not answer a question.
+    Ok((hosts.guard(router), shared))
 }
 
 /// What the proxy does not serve, for the client and for the one who watches.

@@ -8,6 +8,7 @@ use std::{
 
 use hub::Refinement;
 use hub::recognise::{KnownTexts, restricted};
+use hub::state::hex;
 use ifc::{Arguments, Call, CallId, Content, History, Image, Label, Labeled, Policy, Sink, Tool};
 
 use super::{
@@ -201,8 +202,7 @@ impl Reader<'_> {
 
 /// A text that stands for an image where texts are recognised.
 fn name(image: &Image) -> String {
-    let digest = hash(image.bytes());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash(image.bytes()))
 }
 
 /// Where an image stands: a message's own place is that of its text.

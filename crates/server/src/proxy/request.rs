@@ -11,6 +11,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use hub::recognise::Hold;
+use hub::state::hex;
 use hub::trace::{Call, Event, Text};
 use hub::{Apps, StopReason, Usage};
 use ifc::{History, Label, Policy};
@@ -501,12 +502,9 @@ fn is_name(name: &str) -> bool {
 /// A name for people, where the client gave none: the same for all requests of a conversation.
 /// Two conversations that begin with the same words share it; nothing is decided by it.
 fn short_name(beginning: &Chain) -> String {
-    let digest = beginning.digest();
-    digest
-        .iter()
-        .take(6)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let mut name = hex(&beginning.digest());
+    name.truncate(12);
+    name
 }
 
 fn event(shared: &Shared, news: News, user: Option<&String>) -> Event {

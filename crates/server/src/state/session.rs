@@ -136,30 +136,29 @@ impl SharedSession {
                 Step::Release => return Ok(()),
                 Step::GiveUp => return Err(Unwritten::Overtaken),
             }
-            let body = (base > 0 || !document.is_empty()).then(|| document.write(lattice));
-            // One that has nothing new but its time is not written.
-            let body = body.filter(|body| digest(body) != known);
-            document.at = millis();
-            let body = body.map(|_| document.write(lattice));
-            let body = body.map(|body| (digest(&body), body));
             let mut commit = commit.clone();
-            let written = body.map(|(digest, body)| {
+            let mut written = Known {
+                version: 0,
+                at: millis(),
+                body: known,
+            };
+            // One that has nothing new but its time is not written.
+            let is_kept = base > 0 || !document.is_empty();
+            if is_kept && digest(&document.write(lattice)) != known {
+                document.at = written.at;
+                let body = document.write(lattice);
+                written.body = digest(&body);
                 commit.session = Some(SessionWrite { key, base, body });
-                digest
-            });
-            if written.is_none() && commit.records.is_empty() && commit.permits.is_empty() {
+            } else if commit.records.is_empty() && commit.permits.is_empty() {
                 return Ok(());
             }
             match state.commit(log, commit).await.map_err(Unwritten::Failed)? {
                 Committed::At { version, .. } => {
                     attempt.handle_written();
                     let mut known = lock(&self.known);
-                    if let Some(body) = written.filter(|_| version > known.version) {
-                        *known = Known {
-                            version,
-                            at: document.at,
-                            body,
-                        };
+                    // 0 where no document was written.
+                    if version > known.version {
+                        *known = Known { version, ..written };
                     }
                 }
                 Committed::Behind(document) => {

@@ -8,6 +8,7 @@ use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use hub::question::Shown;
+use hub::state::hex;
 use maud::{Markup, html};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
@@ -71,8 +72,7 @@ pub(super) fn version_of<'a>(questions: impl IntoIterator<Item = &'a KeptQuestio
         hash.update(question.id.as_bytes());
         hash.update([u8::from(question.answer.is_some())]);
     }
-    let digest = hash.finalize();
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash.finalize().into())
 }
 
 #[derive(Deserialize)]

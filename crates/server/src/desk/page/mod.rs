@@ -201,8 +201,7 @@ fn router(shared: &Arc<Shared>, overview: Option<Arc<dyn Overview>>) -> Router {
         .with_state(Arc::clone(shared));
     // For programs, which have a token and no cookie: at the addresses of loopback too.
     let hosts = Hosts::new(false, &shared.hosts);
-    let api = super::router(Arc::clone(&shared.store));
-    let api = api.layer(from_fn_with_state(hosts, http::check_host));
+    let api = hosts.guard(super::router(Arc::clone(&shared.store)));
     pages.merge(api).layer(from_fn(with_headers))
 }
 
