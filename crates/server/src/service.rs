@@ -8,7 +8,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ use crate::api::route::Route;
 use crate::desk::Desk;
 use crate::desk::page::PageRoutes;
 use crate::gateway::Routes;
-use crate::locks::{read, write};
+use crate::locks::{lock, read, write};
 use crate::proxy::ProxyRoutes;
 use crate::sink;
 use crate::telemetry::{Check, Endpoints, MeasuredRequest, Metrics};
@@ -166,10 +166,10 @@ impl Fronts {
         }
     }
 
-    /// Waits until no request is under way, for this time at most.
-    async fn idle(&self, patience: Duration) {
+    /// Waits until no request is under way.
+    async fn idle(&self) {
         let mut running = self.running.subscribe();
-        let _ = timeout(patience, running.wait_for(|count| *count == 0)).await;
+        let _ = running.wait_for(|count| *count == 0).await;
     }
 
     /// Lets requests end that wait for an answer to a question. The question waits on, for the one who repeats the request.
@@ -181,7 +181,7 @@ impl Fronts {
 
     /// Ends them once their last request is over, or after this time.
     async fn end(&self, patience: Duration) {
-        self.idle(patience).await;
+        let _ = timeout(patience, self.idle()).await;
         self.leave_questions().await;
         match &self.ends {
             Ends::Proxy(proxy) => proxy.end().await,
@@ -212,6 +212,8 @@ pub struct Service {
 
 struct Shared {
     fronts: RwLock<Arc<Fronts>>,
+    /// Those that were replaced, whose last requests may still run.
+    replaced: Mutex<Vec<Weak<Fronts>>>,
     page: Option<PageRoutes>,
     /// Served while the service stops, too.
     watched: Router,
@@ -230,6 +232,9 @@ impl ServiceHandle {
         let mut current = write(&self.0.fronts);
         let before = std::mem::replace(&mut *current, Arc::new(fronts));
         drop(current);
+        let mut replaced = lock(&self.0.replaced);
+        replaced.retain(|fronts| fronts.strong_count() > 0);
+        replaced.push(Arc::downgrade(&before));
         let patience = self.0.drain;
         tokio::spawn(async move { before.end(patience).await });
     }
@@ -240,6 +245,7 @@ impl Service {
     pub fn new(listener: Listener, setup: ServiceSetup) -> Self {
         let shared = Arc::new(Shared {
             fronts: RwLock::new(Arc::new(setup.fronts)),
+            replaced: Mutex::default(),
             page: setup.page,
             watched: setup.endpoints.router(),
             metrics: setup.endpoints.metrics,
@@ -263,8 +269,17 @@ impl Service {
             shutdown.await;
             shared.stopping.0.send_replace(Phase::Draining);
             let fronts = shared.fronts();
-            fronts.leave_questions().await;
-            fronts.idle(shared.drain).await;
+            // A request that has begun before a reload has the same time.
+            let running = shared.running();
+            let over = async {
+                for fronts in &running {
+                    fronts.leave_questions().await;
+                }
+                for fronts in &running {
+                    fronts.idle().await;
+                }
+            };
+            let _ = timeout(shared.drain, over).await;
             shared.stopping.0.send_replace(Phase::Cut);
             if let Some(page) = &shared.page {
                 page.close();
@@ -279,6 +294,13 @@ impl Shared {
     fn fronts(&self) -> Arc<Fronts> {
         let fronts = read(&self.fronts);
         Arc::clone(&fronts)
+    }
+
+    /// All fronts that requests may be under way at.
+    fn running(&self) -> Vec<Arc<Fronts>> {
+        let replaced = lock(&self.replaced);
+        let replaced = replaced.iter().filter_map(Weak::upgrade);
+        replaced.chain([self.fronts()]).collect()
     }
 
     /// The answer of a front, and what its body is held by.

@@ -408,6 +408,9 @@ fn sigterm_lets_requests_end_and_begins_none() {
             assert!(begun.elapsed() < PATIENCE);
             thread::sleep(Duration::from_millis(5));
         }
+        // They go on under the rules with which they have begun.
+        service.signal("-HUP");
+        service.wait_for("the configuration is reloaded");
         service.signal("-TERM");
         service.wait_for("stopping");
         let ready = loop {
