@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -219,7 +219,11 @@ impl Home {
             let mut folder = fs::DirBuilder::new();
             folder.mode(0o700).create(own.path(name))?;
         }
-        fs::write(own.path("config/secret"), "s".repeat(40))?;
+        // Others may not read the secret.
+        let mut options = File::options();
+        let options = options.write(true).create_new(true).mode(0o600);
+        let mut file = options.open(own.path("config/secret"))?;
+        file.write_all("s".repeat(40).as_bytes())?;
         let state = database.map(|url| format!("[state]\nurl = \"{url}\"\n"));
         let config = format!(
             "{RULES}\n[[provider]]\nname = \"up\"\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"{upstream}\"\n\
