@@ -1,7 +1,7 @@
 //! Who answers questions, and what became of them.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -141,33 +141,24 @@ impl Answered {
     }
 }
 
-/// An answer that is given in another way than at the desk.
+/// Another way to answer a question.
 pub type Other<'a> = Pin<Box<dyn Future<Output = Answered> + Send + 'a>>;
 
 /// Answers questions. No answer is no: an approver must return.
 #[async_trait]
 pub trait Approver: Send + Sync {
-    /// The answer. Anything but a clear yes must be [`Answer::No`]. Several questions may be open
-    /// at once; dropping the future takes the question back.
-    async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer;
-
-    /// The answer, and who gave it. Fronts call this one.
-    async fn ask(&self, origin: &QuestionOrigin, question: &QuestionView) -> Answered {
-        let answer = self.approve(&origin.conversation, question).await;
-        Answered::here(answer, None, "program")
-    }
-
-    /// The same, where there is another way to answer. The first answer counts.
+    /// The answer, and who gave it: the first one, also of `other`. Anything but a clear yes must be [`Answer::No`]. Several
+    /// questions may be open at once; dropping the future takes the question back.
     async fn ask_beside(
         &self,
         origin: &QuestionOrigin,
         question: &QuestionView,
         other: Other<'_>,
-    ) -> Answered {
-        tokio::select! {
-            answered = other => answered,
-            answered = self.ask(origin, question) => answered,
-        }
+    ) -> Answered;
+
+    /// The same, where there is no other way to answer.
+    async fn ask(&self, origin: &QuestionOrigin, question: &QuestionView) -> Answered {
+        self.ask_beside(origin, question, Box::pin(pending())).await
     }
 }
 
@@ -177,7 +168,12 @@ pub struct DropCalls;
 
 #[async_trait]
 impl Approver for DropCalls {
-    async fn approve(&self, _: &str, _: &QuestionView) -> Answer {
-        Answer::No
+    async fn ask_beside(
+        &self,
+        _: &QuestionOrigin,
+        _: &QuestionView,
+        _: Other<'_>,
+    ) -> Answered {
+        Answered::here(Answer::No, None, "program")
     }
 }

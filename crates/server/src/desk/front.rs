@@ -31,6 +31,7 @@ const BEAT: Duration = Duration::from_secs(3);
 const OTHERS: Duration = Duration::from_secs(7);
 
 /// What a front's desk is made of.
+#[derive(Clone)]
 pub struct DeskSetup {
     /// Which front: `proxy`, `gateway`, `guard`, `run` …
     pub front: String,
@@ -455,12 +456,6 @@ impl Desk {
 
 #[async_trait]
 impl Approver for Desk {
-    async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
-        self.ask(&QuestionOrigin::of(conversation), question)
-            .await
-            .answer
-    }
-
     async fn ask(&self, origin: &QuestionOrigin, question: &QuestionView) -> Answered {
         let answered = self.put(origin, question).await;
         answered.unwrap_or_else(|error| self.failed(origin, &error))

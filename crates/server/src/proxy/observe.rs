@@ -21,7 +21,7 @@ use super::{
 use crate::{
     QuestionView,
     api::{answer::CallOut, error::ApiError},
-    desk::{Answered, Approver, QuestionOrigin},
+    desk::{Answered, Approver, Other, QuestionOrigin},
     parts::Parts,
 };
 
@@ -60,11 +60,12 @@ pub struct Yes;
 
 #[async_trait]
 impl Approver for Yes {
-    async fn approve(&self, _: &str, _: &QuestionView) -> Answer {
-        Answer::Once
-    }
-
-    async fn ask(&self, _: &QuestionOrigin, _: &QuestionView) -> Answered {
+    async fn ask_beside(
+        &self,
+        _: &QuestionOrigin,
+        _: &QuestionView,
+        _: Other<'_>,
+    ) -> Answered {
         Answered::here(Answer::Once, None, OBSERVED)
     }
 }

@@ -9,6 +9,7 @@ use ifc::Label;
 use llm::Dialect;
 use serde_json::{Value, json};
 use server::QuestionView;
+use server::desk::{Answered, Other, QuestionOrigin};
 use server::proxy::Approver;
 
 use crate::apis::{APIS, Api, Said};
@@ -211,9 +212,14 @@ struct Slow;
 
 #[async_trait::async_trait]
 impl Approver for Slow {
-    async fn approve(&self, _: &str, _: &QuestionView) -> ifc::Answer {
+    async fn ask_beside(
+        &self,
+        _: &QuestionOrigin,
+        _: &QuestionView,
+        _: Other<'_>,
+    ) -> Answered {
         tokio::time::sleep(Duration::from_millis(400)).await;
-        ifc::Answer::Once
+        Answered::here(ifc::Answer::Once, None, "program")
     }
 }
 

@@ -12,6 +12,7 @@ use llm::{Broker, HttpConfig, HttpProvider};
 use reqwest::Client;
 use screen::NaiveTainting;
 use serde_json::{Value, json};
+use server::desk::{Answered, Other, QuestionOrigin};
 use server::proxy::{Approver, Observer, Proxy, ProxySetup};
 use server::{Parts, QuestionView};
 
@@ -115,10 +116,15 @@ impl Always {
 
 #[async_trait::async_trait]
 impl Approver for Always {
-    async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
+    async fn ask_beside(
+        &self,
+        origin: &QuestionOrigin,
+        question: &QuestionView,
+        _: Other<'_>,
+    ) -> Answered {
         let mut asked = self.asked.lock().unwrap();
-        asked.push((conversation.to_owned(), question.clone()));
-        self.answer
+        asked.push((origin.conversation.clone(), question.clone()));
+        Answered::here(self.answer, None, "program")
     }
 }
 

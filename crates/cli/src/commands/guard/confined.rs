@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use config::{App, Config};
 use ifc::{Answer, Monitor};
 use sandbox::Limits;
-use server::desk::{Answered, Approver, Desk, QuestionOrigin};
+use server::desk::{Answered, Approver, Desk, Other, QuestionOrigin};
 use server::{
     AskedConnection, Change, Ended, Gate, Program, ProgramSetup, QuestionView, SystemResolver,
     Told, User as _,
@@ -81,16 +81,20 @@ impl AtTerminal {
 
 #[async_trait]
 impl Approver for AtTerminal {
-    async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
-        self.ask(&QuestionOrigin::of(conversation), question)
-            .await
-            .answer
-    }
-
-    async fn ask(&self, origin: &QuestionOrigin, question: &QuestionView) -> Answered {
+    async fn ask_beside(
+        &self,
+        origin: &QuestionOrigin,
+        question: &QuestionView,
+        other: Other<'_>,
+    ) -> Answered {
+        let first = async {
+            tokio::select! {
+                answered = self.typed(question) => answered,
+                answered = other => answered,
+            }
+        };
         // The desk has the timeout.
-        let typed = self.typed(question);
-        self.desk.beside(origin, question, typed).await
+        self.desk.beside(origin, question, first).await
     }
 }
 
@@ -258,8 +262,9 @@ async fn answer(
         if let Some(at) = view.choices.iter().position(|it| *it == Answer::Session) {
             view.choices.insert(at + 1, Answer::AlwaysFolder);
         }
+        let origin = QuestionOrigin::of(&connection.app);
         let answer = tokio::select! {
-            answer = approver.approve(&connection.app, &view) => answer,
+            answered = approver.ask(&origin, &view) => answered.answer,
             () = asked.lapsed() => continue,
         };
         let answer = if view.choices.contains(&answer) {

@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use hub::trace::escape;
-use ifc::Answer;
 use rustix::termios::{QueueSelector, tcflush};
 use server::QuestionView;
 use server::desk::{Answered, Approver, Desk, Other, QuestionOrigin};
@@ -21,8 +20,8 @@ use crate::terminal::{Replaced, heard, message, say, size};
 pub(crate) struct Announced(pub(crate) Arc<Desk>);
 
 impl Announced {
-    fn announce(&self, conversation: &str, question: &QuestionView) {
-        let (of, title) = (escape(conversation), question.title().join(" "));
+    fn announce(&self, origin: &QuestionOrigin, question: &QuestionView) {
+        let (of, title) = (escape(&origin.conversation), question.title().join(" "));
         message(&format!(
             "conversation {of}: {title} answer it with `sluice approve` or `sluice desk`"
         ));
@@ -31,14 +30,8 @@ impl Announced {
 
 #[async_trait]
 impl Approver for Announced {
-    async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
-        self.ask(&QuestionOrigin::of(conversation), question)
-            .await
-            .answer
-    }
-
     async fn ask(&self, origin: &QuestionOrigin, question: &QuestionView) -> Answered {
-        self.announce(&origin.conversation, question);
+        self.announce(origin, question);
         self.0.ask(origin, question).await
     }
 
@@ -48,7 +41,7 @@ impl Approver for Announced {
         question: &QuestionView,
         other: Other<'_>,
     ) -> Answered {
-        self.announce(&origin.conversation, question);
+        self.announce(origin, question);
         self.0.ask_beside(origin, question, other).await
     }
 }
@@ -155,17 +148,6 @@ impl Asked {
 
 #[async_trait]
 impl Approver for Asked {
-    async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
-        self.ask(&QuestionOrigin::of(conversation), question)
-            .await
-            .answer
-    }
-
-    async fn ask(&self, origin: &QuestionOrigin, question: &QuestionView) -> Answered {
-        let other = std::future::pending();
-        self.ask_beside(origin, question, Box::pin(other)).await
-    }
-
     async fn ask_beside(
         &self,
         origin: &QuestionOrigin,
