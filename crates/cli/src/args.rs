@@ -13,7 +13,7 @@ const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (also an untrusted configu
 #[derive(Debug, Parser)]
 #[command(
     name = "sluice",
-    version = about::SHORT.as_str(),
+    version = about::SHORT,
     long_version = about::LONG.as_str(),
     after_help = format!("Example:\n  sluice run \"Summarise my newest email\"\n  sluice policy check\n\n{EXIT_CODES}")
 )]
@@ -114,9 +114,6 @@ pub(crate) enum Command {
     /// Fetch, list and serve embedded models.
     #[command(after_help = "Example:\n  sluice model pull qwen2.5-coder-1.5b\n  sluice model list")]
     Model(model::Model),
-    /// Print the version, commit, target, features and the sandbox that this kernel offers.
-    #[command(after_help = "Example:\n  sluice version --json")]
-    Version(about::Version),
     /// Print the completions of a shell.
     #[command(
         after_help = "Example:\n  sluice completions bash > ~/.local/share/bash-completion/completions/sluice"

@@ -171,6 +171,12 @@ pub(crate) fn broker_behind(
     with_helpers(broker, config)
 }
 
+/// One for fronts that ask no model. It is never connected to.
+pub(crate) fn no_model() -> Result<Broker> {
+    let none = HttpProvider::new(HttpConfig::new("none", "http://127.0.0.1:9/v1", "none"))?;
+    Ok(Broker::new(Arc::new(none), Label::bottom()))
+}
+
 /// The routes of the judge and of drafts.
 fn with_helpers(broker: Broker, config: &Config) -> Result<Broker> {
     helpers(config).try_fold(broker, |broker, (purpose, name)| {

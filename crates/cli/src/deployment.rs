@@ -4,13 +4,14 @@ use std::env;
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
 use config::{Config, StateSettings};
 use rustix::rand::{GetRandomFlags, getrandom};
+use sandbox::Container;
 use server::audit::{Audit, AuditKeys, AuditSetup, Note};
 use sha2::{Digest, Sha256};
 use store::{Commit, Committed, PoolSettings, SessionState, SessionWrite, StateError, Store};
@@ -78,18 +79,12 @@ pub(crate) async fn claim(
     secret: &[u8; 32],
     replaces: bool,
 ) -> Result<()> {
-    let digest = |text: &str, key: &[u8]| {
-        Sha256::new()
-            .chain_update(text)
-            .chain_update(key)
-            .finalize()
-    };
-    let tenant = digest("sluice deployment", b"").into();
-    let (key, body) = (tenant, digest("sluice secret", secret));
-    let body = format!("\"{}\"", hex(&body));
+    let tenant = Sha256::digest("sluice deployment").into();
+    let digest = Sha256::new_with_prefix("sluice secret").chain_update(secret);
+    let body = format!("\"{}\"", hex(&digest.finalize()));
     // Another replica may write between.
     for _ in 0..CLAIMS {
-        let there = store.load(&tenant, 0, Some(&key)).await?.session;
+        let there = store.load(&tenant, 0, Some(&tenant)).await?.session;
         if there.as_ref().is_some_and(|it| it.body != body) && !replaces {
             bail!(
                 "the store is that of a deployment with another secret, by which its conversations are found; use the \
@@ -98,14 +93,12 @@ pub(crate) async fn claim(
             );
         }
         let write = SessionWrite {
-            key,
+            key: tenant,
             base: there.map_or(0, |it| it.version),
             body: body.clone(),
         };
-        let commit = Commit {
-            session: Some(write),
-            ..Commit::new(SystemTime::now().into())
-        };
+        let mut commit = Commit::new(SystemTime::now().into());
+        commit.session = Some(write);
         if let Committed::At { .. } = store.commit(&tenant, commit).await? {
             return Ok(());
         }
@@ -124,34 +117,43 @@ pub(crate) fn secret(config: &Config) -> Result<Vec<u8>> {
 /// The secret of `[service] secret_file` or of the variable. `None`: that of this machine counts.
 pub(crate) fn given(config: &Config) -> Result<Option<Vec<u8>>> {
     let given = match (&config.service.secret_file, env::var(SECRET)) {
-        (Some(file), _) => {
-            let unreadable = |error: std::io::Error| {
-                let file = file.display();
-                let remedy = match error.kind() {
-                    ErrorKind::NotFound => {
-                        format!("; make it:\n(umask 077; openssl rand -hex 32 > {file})")
-                    }
-                    _ => String::new(),
-                };
-                anyhow!("the secret_file {file} cannot be read: {error}{remedy}")
-            };
-            let found = file.metadata().map_err(unreadable)?;
-            if !found.is_file() || found.mode() & 0o077 != 0 {
-                bail!(
-                    "the secret_file {0} is open to other users, or no regular file; run `chmod 600 {0}`, or set {SECRET} to the secret",
-                    file.display()
-                );
-            }
-            Some(fs::read(file).map_err(unreadable)?)
-        }
-        (None, Ok(text)) if !text.is_empty() => Some(text.into_bytes()),
+        (Some(file), _) => read_secret(file)?,
+        (None, Ok(text)) if !text.is_empty() => text.into_bytes(),
         _ if database(&config.state)?.is_some() => bail!(
             "all replicas of a database need the same secret; write it to a file for [service] secret_file, or set {SECRET}:\n\
              openssl rand -hex 32 > secret"
         ),
-        _ => None,
+        _ => return Ok(None),
     };
-    given.map(|secret| long_enough(&secret)).transpose()
+    long_enough(&given).map(Some)
+}
+
+fn read_secret(path: &Path) -> Result<Vec<u8>> {
+    let file = path.display();
+    let unreadable = |error: std::io::Error| {
+        let remedy = match error.kind() {
+            ErrorKind::NotFound => {
+                format!("; make it:\n(umask 077; openssl rand -hex 32 > {file})")
+            }
+            _ => String::new(),
+        };
+        anyhow!("the secret_file {file} cannot be read: {error}{remedy}")
+    };
+    let found = path.metadata().map_err(unreadable)?;
+    // Engines of containers mount secrets so that all users may read them. There are no others inside.
+    let others = match Container::here() {
+        Some(_) => 0o022,
+        None => 0o077,
+    };
+    if !found.is_file() || found.mode() & others != 0 {
+        bail!(
+            "the secret_file {file} is open to other users, or no regular file; run `chmod 600 {file}`, or set {SECRET} to the secret"
+        );
+    }
+    if found.mode() & 0o044 != 0 {
+        warn!(%file, "all users of this container may read the secret_file");
+    }
+    fs::read(path).map_err(unreadable)
 }
 
 fn long_enough(secret: &[u8]) -> Result<Vec<u8>> {
@@ -179,18 +181,32 @@ pub(crate) fn heads() -> Result<PathBuf> {
     Ok(paths::state()?.join("audit-heads.jsonl"))
 }
 
+/// The public key of the audit log of this deployment.
+pub(crate) fn audit_key(config: &Config) -> Result<String> {
+    Ok(keys(&secret(config)?)?.public())
+}
+
 /// The public keys of the audit log: that of the deployment, and that of commands of this user without a configuration.
 pub(crate) fn audit_keys(config: &Config) -> Result<Vec<String>> {
-    let mut secrets = vec![secret(config)?];
+    let mut all = vec![audit_key(config)?];
     if database(&config.state)?.is_none() {
-        secrets.push(own_secret()?);
+        all.push(keys(&own_secret()?)?.public());
     }
-    let keys = secrets.iter().map(|secret| keys(secret));
-    keys.map(|keys| Ok(keys?.public())).collect()
+    Ok(all)
 }
 
 fn keys(secret: &[u8]) -> Result<AuditKeys> {
     AuditKeys::new(secret.trim_ascii()).map_err(|why| anyhow!(why))
+}
+
+/// The audit log, signed with what this secret makes.
+pub(crate) fn audit(store: &Store, secret: &[u8]) -> Result<Arc<Audit>> {
+    let setup = AuditSetup {
+        heads: Some(heads()?),
+        ..AuditSetup::default()
+    };
+    let keys = Arc::new(keys(secret)?);
+    Ok(Audit::open(store.audit(), keys, setup))
 }
 
 /// Notes in the audit log what a command is about to do, in a chain of its own. Without a configuration it is the log of this
@@ -203,14 +219,9 @@ pub(crate) async fn note(config: Option<&Config>, note: Note) -> Result<()> {
         Some(config) => (store(config).await?, secret(config)?),
         None => (Store::sqlite(&paths::state()?)?, own_secret()?),
     };
-    let setup = AuditSetup {
-        heads: Some(heads()?),
-        ..AuditSetup::default()
-    };
-    let audit = Audit::open(store.audit(), Arc::new(keys(&secret)?), setup);
-    let user = os_user::name();
-    let note = note.with("who", user).with("front", "command");
-    audit.close(note).await.map_err(|why| anyhow!(why))
+    let note = note.with("who", os_user::name()).with("front", "command");
+    let noted = audit(&store, &secret)?.close(note).await;
+    noted.map_err(|why| anyhow!(why))
 }
 
 /// The secret of this machine, made if it is not there.

@@ -95,7 +95,6 @@ fn main() -> ExitCode {
             Command::Secret(secret) => commands::secret::secret(&secret),
             Command::App(app) => commands::app::app(app).await,
             Command::Model(model) => commands::model::model(model).await,
-            Command::Version(version) => commands::about::version(&version),
             Command::Completions(shell) => commands::about::completions(&shell, Args::command()),
             Command::Man(man) => commands::about::man(&man, Args::command()),
         };

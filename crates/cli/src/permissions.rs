@@ -280,5 +280,11 @@ pub(crate) fn now() -> Time {
     SystemTime::now().into()
 }
 
+/// The time so many days ago.
+pub(crate) fn days_ago(days: u32) -> Time {
+    let ago = i64::from(days).saturating_mul(24 * 3_600 * 1_000);
+    Time::from_millis(now().millis().saturating_sub(ago))
+}
+
 #[cfg(test)]
 mod tests;

@@ -20,6 +20,7 @@ const TOKEN: &str = "SLUICE_TOKEN";
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A service, and the token by which it admits this user's agents.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Known {
     /// `http://HOST:PORT`.
     pub(crate) url: String,
@@ -29,18 +30,23 @@ pub(crate) struct Known {
 }
 
 impl Known {
+    /// A client that goes to no other place. A service of this machine or network is not reached by a proxy.
+    pub(crate) fn client() -> Result<Client> {
+        llm::set_up_tls();
+        let client = Client::builder().redirect(Policy::none()).no_proxy();
+        Ok(client.build()?)
+    }
+
     /// Whether it has a proxy, beside the gateway.
     ///
     /// # Errors
     /// It does not answer, is not ready, or does not admit the token.
     pub(crate) async fn has_proxy(&self) -> Result<bool> {
-        llm::set_up_tls();
-        let client = Client::builder().redirect(Policy::none()).no_proxy();
-        let client = client.timeout(PATIENCE).build()?;
-        let url = &self.url;
+        let (client, url) = (Self::client()?, &self.url);
         let get = async |path: &str| {
             let asked = client.get(format!("{url}{path}")).bearer_auth(&self.token);
-            let answer = asked.send().await.map_err(reqwest::Error::without_url);
+            let answer = asked.timeout(PATIENCE).send().await;
+            let answer = answer.map_err(reqwest::Error::without_url);
             answer.with_context(|| {
                 format!("nothing answers at {url}; is `sluice serve` running there?")
             })
@@ -65,10 +71,8 @@ impl Known {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Running {
-    url: String,
     pid: u32,
-    token: String,
-    file: PathBuf,
+    service: Known,
 }
 
 /// The service that `$SLUICE_SERVICE` or `[service] url` names.
@@ -76,11 +80,7 @@ struct Running {
 /// # Errors
 /// There is one, and no token for it.
 pub(crate) fn named(settings: &ServiceSettings) -> Result<Option<Known>> {
-    let variable = |name| {
-        std::env::var(name)
-            .ok()
-            .filter(|it: &String| !it.is_empty())
-    };
+    let variable = |name| std::env::var(name).ok().filter(|it| !it.is_empty());
     let Some(url) = variable(SERVICE).or_else(|| settings.url.clone()) else {
         return Ok(None);
     };
@@ -106,20 +106,9 @@ pub(crate) fn find(settings: &ServiceSettings) -> Result<Option<Known>> {
     if let Some(known) = named(settings)? {
         return Ok(Some(known));
     }
-    let running = file()?.read().unwrap_or_default();
-    let Running {
-        url,
-        pid,
-        token,
-        file,
-    } = running;
+    let Running { pid, service } = file()?.read().unwrap_or_default();
     // The note of a process that was killed stays.
-    let is_alive = pid != 0 && is_sluice(pid);
-    Ok(is_alive.then_some(Known {
-        url,
-        token,
-        file: Some(file),
-    }))
+    Ok(is_sluice(pid).then_some(service))
 }
 
 /// Whether this process is one of this program. Another one may have its number since.
@@ -163,20 +152,23 @@ pub(crate) fn register(
         at.set_ip([127, 0, 0, 1].into());
     }
     let own = Running {
-        url: format!("http://{at}"),
         pid: std::process::id(),
-        token,
-        file: config,
+        service: Known {
+            url: format!("http://{at}"),
+            token,
+            file: Some(config),
+        },
     };
     let file = file()?;
     let mut other = None;
     file.change(
-        |it: &mut Running| match it.pid != 0 && it.pid != own.pid && is_sluice(it.pid) {
+        |it: &mut Running| match it.pid != own.pid && is_sluice(it.pid) {
             true => other = Some(it.clone()),
             false => *it = own,
         },
     )?;
-    if let Some(Running { url, pid, .. }) = other {
+    if let Some(Running { pid, service }) = other {
+        let url = service.url;
         bail!("they find that at {url}, which runs as process {pid}");
     }
     Ok(Registration(file))

@@ -158,8 +158,9 @@ pub(crate) async fn with_user(
     terminal.file = clearing.file_of_apps();
     let asking = match args.is_attended() && !args.private {
         true => {
-            let asking = Asking::new(front, asking::AT_TERMINAL)?.telling(notices);
-            Some(asking.keeping(args.lasting()))
+            let mut asking = Asking::new(front, asking::AT_TERMINAL, notices)?;
+            asking.setup.keep_for = args.lasting().to_string();
+            Some(asking)
         }
         false => None,
     };

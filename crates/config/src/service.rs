@@ -6,7 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::toml_reader::{At, Table};
+use crate::desk::is_approver_name;
+use crate::toml_reader::Table;
 use crate::watch::Takes;
 
 /// The longest time in which running requests may end.
@@ -141,45 +142,46 @@ pub struct TenantLimits {
 }
 
 pub(crate) fn service(root: &Table<'_>) -> ServiceSettings {
-    let mut service = ServiceSettings::default();
+    let default = ServiceSettings::default();
     let Some(table) = root.table("service") else {
-        return service;
+        return default;
     };
-    service.listen = address(&table, "listen").unwrap_or(service.listen);
-    service.desk_listen = address(&table, "desk_listen");
-    service.metrics_listen = address(&table, "metrics_listen");
-    service.hosts = host_names(&table, "hosts");
-    service.desk_hosts = host_names(&table, "desk_hosts");
-    service.upstream = table.string("upstream").map(|it| it.value.to_owned());
-    if let Some(seconds) = table.integer("drain_s", 0..=MAX_DRAIN_S) {
-        service.drain = Duration::from_secs(seconds);
-    }
     let secret = table.string("secret_file");
-    service.secret_file = secret.map(|it| table.context.file.absolute(it.value));
-    service.url = table
-        .string("url")
-        .and_then(|it| web_url(&table, "url", &it));
+    let service = ServiceSettings {
+        listen: address(&table, "listen").unwrap_or(default.listen),
+        desk_listen: address(&table, "desk_listen"),
+        metrics_listen: address(&table, "metrics_listen"),
+        hosts: host_names(&table, "hosts"),
+        desk_hosts: host_names(&table, "desk_hosts"),
+        upstream: table.string("upstream").map(|it| it.value.to_owned()),
+        drain: (table.integer("drain_s", 0..=MAX_DRAIN_S))
+            .map_or(default.drain, Duration::from_secs),
+        secret_file: secret.map(|it| table.context.file.absolute(it.value)),
+        url: web_url(&table, "url"),
+    };
     table.finish();
     service
 }
 
 pub(crate) fn state(root: &Table<'_>) -> StateSettings {
-    let mut state = StateSettings::default();
+    let default = StateSettings::default();
     let Some(table) = root.table("state") else {
-        return state;
+        return default;
     };
-    state.url = table.string("url").and_then(|it| {
-        let is_known = ["postgres://", "postgresql://"]
-            .iter()
-            .any(|scheme| it.value.starts_with(scheme));
-        if !is_known {
-            // Not quoted: it may have a password.
-            let help = "write postgres://USER@HOST/DATABASE, or leave it out for SQLite";
-            table.error(&it.span, "'url' is not the address of a database", help);
-        }
-        is_known.then(|| it.value.to_owned())
-    });
-    state.url_env = table.string("url_env").map(|it| it.value.to_owned());
+    let is_database = |url: &str| {
+        let schemes = ["postgres://", "postgresql://"];
+        let is_known = schemes.iter().any(|scheme| url.starts_with(scheme));
+        is_known.then(|| url.to_owned())
+    };
+    let right = (
+        "the address of a database",
+        "write postgres://USER@HOST/DATABASE, or leave it out for SQLite",
+    );
+    let state = StateSettings {
+        url: read(&table, "url", right, is_database),
+        url_env: table.string("url_env").map(|it| it.value.to_owned()),
+        keep_days: keep_days(&table).unwrap_or(default.keep_days),
+    };
     if state.url.is_some() {
         table.refuse(
             "url_env",
@@ -187,7 +189,6 @@ pub(crate) fn state(root: &Table<'_>) -> StateSettings {
             "leave one of them out",
         );
     }
-    state.keep_days = keep_days(&table).unwrap_or(state.keep_days);
     table.finish();
     state
 }
@@ -207,17 +208,16 @@ fn keep_days(table: &Table<'_>) -> Option<u32> {
 }
 
 pub(crate) fn telemetry(root: &Table<'_>) -> TelemetrySettings {
-    let mut telemetry = TelemetrySettings::default();
     let Some(table) = root.table("telemetry") else {
-        return telemetry;
+        return TelemetrySettings::default();
     };
-    telemetry.otlp = table
-        .string("otlp")
-        .and_then(|it| web_url(&table, "otlp", &it));
     let forms = [("text", LogForm::Text), ("json", LogForm::Json)];
-    telemetry.logs = table.choice("logs", &forms).unwrap_or_default();
-    telemetry.content = table.boolean("content").unwrap_or(false);
-    telemetry.trace_apps = table.boolean("trace_apps").unwrap_or(false);
+    let telemetry = TelemetrySettings {
+        otlp: web_url(&table, "otlp"),
+        logs: table.choice("logs", &forms).unwrap_or_default(),
+        content: table.boolean("content").unwrap_or(false),
+        trace_apps: table.boolean("trace_apps").unwrap_or(false),
+    };
     if telemetry.trace_apps && !table.has("otlp") {
         let message = "'trace_apps' has no effect without 'otlp'";
         table.refuse("trace_apps", message, "write 'otlp', or leave it out");
@@ -250,8 +250,7 @@ pub(crate) fn tenants(root: &Table<'_>) -> BTreeMap<String, TenantLimits> {
 /// Whether a tenant can have this name.
 #[must_use]
 pub fn is_tenant_name(name: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    (1..=64).contains(&name.len()) && name.chars().all(allowed)
+    is_approver_name(name) && !name.contains('@')
 }
 
 fn tools(table: &Table<'_>) -> BTreeMap<String, u64> {
@@ -269,50 +268,49 @@ fn tools(table: &Table<'_>) -> BTreeMap<String, u64> {
     tools
 }
 
+/// What `read` makes of a string. An error says what would be right, and does not quote the string: it may have a password.
+fn read<T>(
+    table: &Table<'_>,
+    key: &'static str,
+    (right, help): (&str, &str),
+    read: impl Fn(&str) -> Option<T>,
+) -> Option<T> {
+    let written = table.string(key)?;
+    let found = read(written.value);
+    if found.is_none() {
+        table.error(&written.span, format!("'{key}' is not {right}"), help);
+    }
+    found
+}
+
 fn address(table: &Table<'_>, key: &'static str) -> Option<SocketAddr> {
-    let At { span, value } = table.string(key)?;
-    let wrong = |_| {
-        let message = format!("'{value}' is not an address with a port");
-        table.error(
-            &span,
-            message,
-            "write 127.0.0.1:8080, or 0.0.0.0:8080 for other machines",
-        );
+    let right = (
+        "an address with a port",
+        "write 127.0.0.1:8080, or 0.0.0.0:8080 for other machines",
+    );
+    read(table, key, right, |it| it.parse().ok())
+}
+
+fn web_url(table: &Table<'_>, key: &'static str) -> Option<String> {
+    // Inside a cluster there often is no TLS.
+    let is_web = |url: &str| {
+        let is_web = url.starts_with("http://") || url.starts_with("https://");
+        is_web.then(|| url.trim_end_matches('/').to_owned())
     };
-    value.parse().map_err(wrong).ok()
+    let right = ("an address", "write http://HOST:PORT or https://HOST");
+    read(table, key, right, is_web)
 }
 
 fn host_names(table: &Table<'_>, key: &'static str) -> Vec<String> {
     let names = table.strings(key).unwrap_or_default();
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
-    for name in names
-        .iter()
-        .filter(|it| it.value.is_empty() || !it.value.chars().all(allowed))
-    {
-        let message = format!("'{}' is not the name of a host", name.value);
-        table.error(
-            &name.span,
-            message,
-            "write a name such as guard.example.org, without https:// and port",
-        );
+    for name in &names {
+        if name.value.is_empty() || !name.value.chars().all(allowed) {
+            let message = format!("'{}' is not the name of a host", name.value);
+            let help = "write a name such as guard.example.org, without https:// and port";
+            table.error(&name.span, message, help);
+        }
     }
-    names
-        .iter()
-        .map(|it| it.value.to_ascii_lowercase())
-        .collect()
-}
-
-fn web_url(table: &Table<'_>, key: &str, written: &At<&str>) -> Option<String> {
-    // Inside a cluster there often is no TLS.
-    let is_web = |url: &str| url.starts_with("http://") || url.starts_with("https://");
-    if !is_web(written.value) {
-        let message = format!("'{key}' is not an address");
-        table.error(
-            &written.span,
-            message,
-            "write http://HOST:PORT or https://HOST",
-        );
-        return None;
-    }
-    Some(written.value.trim_end_matches('/').to_owned())
+    let names = names.iter().map(|it| it.value.to_ascii_lowercase());
+    names.collect()
 }

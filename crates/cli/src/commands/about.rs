@@ -1,4 +1,4 @@
-//! `sluice version`, `sluice completions` and `sluice man`: what is installed beside the program, and what it is.
+//! `sluice --version`, `sluice completions` and `sluice man`: what the program is, and what is installed beside it.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -6,75 +6,29 @@ use std::sync::LazyLock;
 use anyhow::{Context, Result};
 use clap::Args;
 use clap_complete::Shell;
-use serde::Serialize;
 
 use crate::exit::Exit;
-use crate::json_lines::show;
 use crate::terminal::print;
 
-/// What a report of a fault has to say of the program.
-#[derive(Debug, Serialize)]
-struct About {
-    version: &'static str,
-    /// `unknown` in a debug build and in a build without git.
-    commit: &'static str,
-    target: &'static str,
-    features: Vec<&'static str>,
-    /// The version of Landlock that this kernel has; 0 without any.
-    landlock_abi: u32,
-}
+/// One line, for `sluice -V`. The commit is `unknown` in a debug build and in a build without git.
+pub(crate) const SHORT: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SLUICE_BUILD"), ")");
 
-impl About {
-    fn here() -> Self {
-        let features = [("attention", cfg!(feature = "attention"))];
-        let features = features.into_iter().filter(|(_, is_on)| *is_on);
-        Self {
-            version: env!("CARGO_PKG_VERSION"),
-            commit: env!("SLUICE_BUILD"),
-            target: env!("SLUICE_TARGET"),
-            features: features.map(|(name, _)| name).collect(),
-            landlock_abi: sandbox::landlock_abi(),
-        }
-    }
-}
-
-/// One line, for `sluice -V`.
-pub(crate) static SHORT: LazyLock<String> = LazyLock::new(|| {
-    let About {
-        version, commit, ..
-    } = About::here();
-    format!("{version} ({commit})")
-});
-
-/// For `sluice --version`.
+/// For `sluice --version`: what a report of a fault has to say of the program.
 pub(crate) static LONG: LazyLock<String> = LazyLock::new(|| {
-    let about = About::here();
-    let features = match about.features.is_empty() {
-        true => "none".to_owned(),
-        false => about.features.join(", "),
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("SLUICE_BUILD"));
+    let target = env!("SLUICE_TARGET");
+    let features = match cfg!(feature = "attention") {
+        true => "attention",
+        false => "none",
     };
-    let abi = match about.landlock_abi {
+    let abi = match sandbox::landlock_abi() {
         0 => "this kernel has no Landlock".to_owned(),
         abi => format!("Landlock ABI {abi}"),
     };
     format!(
-        "{}\ncommit:   {}\ntarget:   {}\nfeatures: {features}\nsandbox:  {abi}",
-        about.version, about.commit, about.target
+        "{version}\ncommit:   {commit}\ntarget:   {target}\nfeatures: {features}\nsandbox:  {abi}"
     )
 });
-
-#[derive(Debug, Args)]
-pub(crate) struct Version {
-    /// Print JSON on one line.
-    #[arg(long)]
-    json: bool,
-}
-
-/// Prints what `sluice --version` prints.
-pub(crate) fn version(args: &Version) -> Result<Exit> {
-    show(args.json, &About::here(), &format!("sluice {}", *LONG))?;
-    Ok(Exit::Done)
-}
 
 #[derive(Debug, Args)]
 pub(crate) struct Completions {

@@ -4,10 +4,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use serde_json::json;
-use server::audit::{AuditKeys, Entry, ocsf, verify};
+use server::audit::{Entry, ocsf, verify};
 use store::{AuditLog, ChainId, Time};
 
 use super::token::duration;
@@ -87,30 +87,25 @@ struct Filter {
 /// Checks or shows the audit log.
 pub(crate) async fn audit(args: &Audit) -> Result<Exit> {
     let config = args.file.open(!matches!(args.action, Action::Key))?;
-    if let Action::Key = args.action {
-        let keys = AuditKeys::new(&deployment::secret(&config)?).map_err(|why| anyhow!(why))?;
-        print(&keys.public())?;
-        return Ok(Exit::Done);
-    }
-    let log = deployment::store(&config).await?.audit();
+    let log = async || anyhow::Ok(deployment::store(&config).await?.audit());
     match &args.action {
-        Action::Key => {}
+        Action::Key => print(&deployment::audit_key(&config)?)?,
         Action::Verify { heads, keys, json } => {
             let keys = match keys.is_empty() {
                 true => deployment::audit_keys(&config)?,
                 false => keys.clone(),
             };
-            return check(&*log, &keys, heads.clone(), *json).await;
+            return check(&*log().await?, &keys, heads.clone(), *json).await;
         }
         Action::Show { filter, json } => {
-            each(&*log, filter, |entry, text| match json {
+            each(&*log().await?, filter, |entry, text| match json {
                 true => Ok(print_escaped(&escaped(text))?),
                 false => Ok(show(false, &(), &line(entry))?),
             })
             .await?;
         }
         Action::Export { filter } => {
-            each(&*log, filter, |entry, text| {
+            each(&*log().await?, filter, |entry, text| {
                 Ok(print_json(&ocsf(entry, text))?)
             })
             .await?;
@@ -138,9 +133,6 @@ async fn check(
         false => Exit::Refused,
     };
     if as_json {
-        let faults = report.faults.iter().map(|it| {
-            json!({"kind": it.kind, "chain": it.chain, "entry": it.entry, "reason": it.reason})
-        });
         let open = report
             .open
             .iter()
@@ -151,7 +143,7 @@ async fn check(
             "removed": report.removed,
             "heads": report.witnessed,
             "open": open.collect::<Vec<_>>(),
-            "faults": faults.collect::<Vec<_>>(),
+            "faults": report.faults,
         }))?;
         return Ok(exit);
     }

@@ -11,14 +11,14 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use config::{Config, ScreenerKind};
 use hub::Permits;
-use ifc::{Effect, Label};
-use llm::{Broker, HttpConfig, HttpProvider};
+use ifc::{Dimension, Effect, Label};
 use policy::{Front, SessionFacts};
 use sandbox::Layer;
 use serde_json::Value;
 use server::Told;
 use server::desk::{Approver, Desk, fresh_token};
 use server::gateway::{Gateway as Guard, GatewayApp, GatewaySetup, HttpGateway, HttpSetup};
+use server::proxy::Behind;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use wire::{ToolDescription, ToolFilter};
@@ -32,6 +32,9 @@ use crate::observed::{self, Draft, Observe, WARNING, say_json};
 use crate::place::Place;
 use crate::terminal::{Terminal, message, say, say_whole};
 use crate::{compose, exit, service, session, tool_lists, trial};
+
+/// The name of the gateway among an agent's MCP servers, as `sluice init` writes it.
+pub(crate) const SERVER: &str = "sluice";
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -85,34 +88,15 @@ pub(crate) struct Http {
 pub(crate) struct Offered {
     /// Offer only tools whose name APP.TOOL is one of these, separated by commas; * stands for any text [default: all].
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
-    tools: Vec<String>,
+    pub(crate) tools: Vec<String>,
     /// Offer a tool that finds the others and one that calls them, instead of a list of all [default: with more than 100
     /// tools].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
-    search: Option<bool>,
+    pub(crate) search: Option<bool>,
     /// No person uses the client: permissions count only if they were given for scripts, and a question that the client
     /// cannot ask is refused at once.
     #[arg(long)]
-    unattended: bool,
-}
-
-impl Offered {
-    /// All tools, each by its own name, so that a proxy knows which one is called.
-    pub(crate) fn all(unattended: bool) -> Self {
-        Self {
-            unattended,
-            search: Some(false),
-            ..Self::default()
-        }
-    }
-
-    /// All tools of a service, for clients of any kind.
-    pub(crate) fn served(unattended: bool) -> Self {
-        Self {
-            unattended,
-            ..Self::default()
-        }
-    }
+    pub(crate) unattended: bool,
 }
 
 /// Serves a client on standard input and output until it closes them.
@@ -172,7 +156,7 @@ pub(crate) async fn serve(
     layers: &BTreeSet<Layer>,
 ) -> Result<PathBuf> {
     let name = format!("{}-gateway", compose::session_name()?);
-    let asking = Asking::new("gateway", config.proxy.approval_timeout)?.telling(&config.desk);
+    let asking = Asking::new("gateway", config.proxy.approval_timeout, &config.desk)?;
     let desk = asking.desk(&name)?;
     let approver: Option<Arc<dyn Approver>> = match http.http {
         Some(_) if Terminal::attended() => Some(Arc::new(Asked::new(desk.clone()))),
@@ -186,8 +170,7 @@ pub(crate) async fn serve(
         asks_client: true,
         approver,
         observe,
-        permits: Arc::default(),
-        told: None,
+        ..Fronts::default()
     };
     let gateway = start(config, prefixed, offered, front, layers).await?;
     let trace = gateway.trace();
@@ -209,15 +192,35 @@ pub(crate) async fn serve(
 }
 
 /// Who answers the questions of a gateway, and what another front has permitted.
+#[derive(Default)]
 pub(crate) struct Fronts {
     /// Of the trace.
     pub(crate) name: String,
+    /// Whether the client's user may answer. A program of an agent's could answer in the place of its user.
     pub(crate) asks_client: bool,
     pub(crate) approver: Option<Arc<dyn Approver>>,
     /// Whether everything is only observed.
     pub(crate) observe: bool,
     pub(crate) permits: Arc<Mutex<Permits>>,
     pub(crate) told: Option<Told>,
+}
+
+/// What a proxy knows of this gateway, for clients of which nothing is known: neither where their programs run, nor what those
+/// read.
+pub(crate) fn behind(gateway: &Arc<Guard>, config: &Config) -> Behind {
+    let tools = Arc::clone(gateway);
+    Behind {
+        server: SERVER.to_owned(),
+        tools: Arc::new(move || tools.tools()),
+        permits: Arc::default(),
+        // Each token has its own, by the store.
+        session: String::new(),
+        files: Label::bottom(),
+        whole: [Dimension::Confidentiality, Dimension::Integrity]
+            .map(|dimension| config.lattice.whole(dimension)),
+        starts: Arc::new(|_| false),
+        gathers: Arc::new(|_| false),
+    }
 }
 
 /// A gateway over the apps of this configuration.
@@ -253,12 +256,7 @@ pub(crate) async fn setup(
         ..compose::Options::default()
     };
     // No model is asked, so there need not be one.
-    let none = HttpProvider::new(HttpConfig::new("none", "http://127.0.0.1:9/v1", "none"))?;
-    let setup = compose::session(
-        &config,
-        Broker::new(Arc::new(none), Label::bottom()),
-        &options,
-    )?;
+    let setup = compose::session(&config, compose::no_model()?, &options)?;
     let mut lists = self::lists(&config, layers).await;
     let mut apps = Vec::new();
     for mut setup in setup.apps {

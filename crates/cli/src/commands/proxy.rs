@@ -280,7 +280,7 @@ pub(crate) fn by_rules(
 }
 
 /// What the configuration says of the text that an agent with the rules of this app brings.
-pub(crate) fn labels(config: &Config, app: &str) -> ClientLabels {
+fn labels(config: &Config, app: &str) -> ClientLabels {
     let user = config.user.clone();
     let known = config.apps.get(app);
     ClientLabels {
@@ -346,10 +346,10 @@ fn approvals(
         .as_ref()
         .and_then(|trace| trace.path().file_stem());
     let session = trace.unwrap_or_default().to_string_lossy();
-    let mut asking = Asking::new("proxy", timeout)?.telling(notices);
+    let mut asking = Asking::new("proxy", timeout, notices)?;
     if setup.user_header.is_some() {
         // The header names the user of each request.
-        asking = asking.of_no_user();
+        asking.setup.asker = None;
     }
     let desk = asking.desk(&session)?;
     let approver: Arc<dyn Approver> = match Terminal::attended() {

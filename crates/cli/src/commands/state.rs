@@ -10,19 +10,20 @@ use clap::{Args, Subcommand};
 use config::Config;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
-use store::{PoolSettings, Store, Time};
+use store::{PoolSettings, Store};
 use tempfile::NamedTempFile;
 
 use crate::deployment;
 use crate::exit::Exit;
 use crate::json_lines::{print_json, show};
-use crate::permissions::now;
+use crate::permissions::days_ago;
 use crate::place::ConfigFile;
 use crate::terminal::say;
 
 /// How often the line of progress moves.
 const TICK: Duration = Duration::from_millis(120);
-const DAY_MS: i64 = 24 * 3600 * 1000;
+/// Standard input or output.
+const STANDARD: &str = "-";
 
 #[derive(Debug, Args)]
 pub(crate) struct State {
@@ -79,15 +80,13 @@ pub(crate) async fn state(args: State) -> Result<Exit> {
         Action::Import { file } => ("imported", import(&store, file).await?),
         Action::Status => return status(&store, args.json).await,
         Action::Prune { days } => {
-            let days = i64::from(days.unwrap_or(config.state.keep_days));
-            let before = now().millis().saturating_sub(days.saturating_mul(DAY_MS));
-            let pruned = store.state().prune(Time::from_millis(before)).await?;
-            ("removed", pruned)
+            let before = days_ago(days.unwrap_or(config.state.keep_days));
+            ("removed", store.state().prune(before).await?)
         }
     };
     match args.json {
         // Standard output may be the export.
-        true if matches!(&args.action, Action::Export { file } if is_standard(file)) => {}
+        true if matches!(&args.action, Action::Export { file } if file == STANDARD) => {}
         true => print_json(&json!({ what: rows }))?,
         false => say(&format!("{what} {rows} rows\n")),
     }
@@ -105,7 +104,7 @@ async fn open(url: Option<&str>, config: &Config) -> Result<Store> {
 }
 
 async fn export(store: &Store, file: &Path) -> Result<u64> {
-    if is_standard(file) {
+    if file == STANDARD {
         if io::stdout().is_terminal() {
             bail!("an export is for a file or a pipe; name a file");
         }
@@ -125,7 +124,7 @@ async fn export(store: &Store, file: &Path) -> Result<u64> {
 }
 
 async fn import(store: &Store, file: &Path) -> Result<u64> {
-    let input: Box<dyn Read + Send> = match is_standard(file) {
+    let input: Box<dyn Read + Send> = match file == STANDARD {
         true => Box::new(io::stdin()),
         false => {
             let opened = File::open(file);
@@ -155,10 +154,6 @@ async fn status(store: &Store, json: bool) -> Result<Exit> {
         None => Exit::Done,
         Some(_) => Exit::Failed,
     })
-}
-
-fn is_standard(file: &Path) -> bool {
-    file == Path::new("-")
 }
 
 /// A line of progress, where standard error is a terminal.

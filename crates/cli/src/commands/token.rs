@@ -5,10 +5,10 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use config::{Config, Diagnostic, Severity};
+use config::{Config, Diagnostic, Severity, did_you_mean};
 use hub::trace::escape;
 use ifc::Effect;
 use policy::Place;
@@ -52,30 +52,7 @@ enum Action {
                       The holder of an approver's token answers questions in this name: on the page of `sluice desk`, over HTTP, and with\n\
                       `sluice approve` in $SLUICE_TOKEN. Programs without a terminal can make tokens of agents alone."
     )]
-    New {
-        /// The person or agent: the name in `approvers`, and under which answers are recorded.
-        name: String,
-        /// agent: sends requests to the proxy and gateway of `sluice serve`, and sees no question. approver: answers questions.
-        /// admin: answers all questions, and reads the metrics of a service.
-        #[arg(long, default_value = "approver", value_parser = PossibleValuesParser::new(Role::ALL.map(Role::name)).map(role))]
-        role: Role,
-        /// The tenant of the agent, or the one whose questions the approver sees [default: no tenant, and all questions].
-        #[arg(long, value_name = "TENANT")]
-        tenant: Option<String>,
-        /// Show only questions about these apps, with commas between them [default: all].
-        #[arg(long, value_delimiter = ',', value_name = "APPS")]
-        apps: Vec<String>,
-        /// Show only questions about calls with these effects, with commas between them [default: all].
-        #[arg(long, value_delimiter = ',', value_name = "EFFECTS",
-            value_parser = PossibleValuesParser::new(Effect::ALL.map(Effect::name)))]
-        effects: Vec<String>,
-        /// How long it counts: a number with m, h, d or w (minutes, hours, days, weeks) [default: until it is revoked].
-        #[arg(long = "expires", visible_alias = "for", value_name = "TIME", value_parser = duration)]
-        lasts: Option<i64>,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
+    New(New),
     /// List the tokens by name: what they are for, until when, and when they were last used (local time).
     #[command(after_help = "Example:\n  sluice token list --json")]
     List {
@@ -91,31 +68,37 @@ enum Action {
     },
 }
 
+#[derive(Debug, Args)]
+struct New {
+    /// The person or agent: the name in `approvers`, and under which answers are recorded.
+    name: String,
+    /// agent: sends requests to the proxy and gateway of `sluice serve`, and sees no question. approver: answers questions.
+    /// admin: answers all questions, and reads the metrics of a service.
+    #[arg(long, default_value = "approver", value_parser = PossibleValuesParser::new(Role::ALL.map(Role::name)).map(role))]
+    role: Role,
+    /// The tenant of the agent, or the one whose questions the approver sees [default: no tenant, and all questions].
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
+    /// Show only questions about these apps, with commas between them [default: all].
+    #[arg(long, value_delimiter = ',', value_name = "APPS")]
+    apps: Vec<String>,
+    /// Show only questions about calls with these effects, with commas between them [default: all].
+    #[arg(long, value_delimiter = ',', value_name = "EFFECTS",
+        value_parser = PossibleValuesParser::new(Effect::ALL.map(Effect::name)))]
+    effects: Vec<String>,
+    /// How long it counts: a number with m, h, d or w (minutes, hours, days, weeks) [default: until it is revoked].
+    #[arg(long = "expires", visible_alias = "for", value_name = "TIME", value_parser = duration)]
+    lasts: Option<i64>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 /// Makes, lists or revokes tokens.
 pub(crate) async fn token(args: &Token) -> Result<Exit> {
     let desk = args.desk.open().await?;
     match &args.action {
-        Action::New {
-            name,
-            role,
-            tenant,
-            apps,
-            effects,
-            lasts,
-            json,
-        } => {
-            let expires =
-                lasts.map(|lasts| Time::from_millis(now().millis().saturating_add(lasts)));
-            let new = NewToken {
-                name: name.clone(),
-                role: *role,
-                tenant: tenant.clone(),
-                apps: apps.clone(),
-                effects: effects.clone(),
-                expires,
-            };
-            make(&args.desk, &desk, &new, *json).await
-        }
+        Action::New(new) => make(&args.desk, &desk, new).await,
         Action::List { json } => list(&desk, *json).await,
         // Before the audit log is written: a wrong name is no event.
         Action::Revoke { name } => match desk.tokens().await?.iter().any(|it| it.name == *name) {
@@ -222,7 +205,15 @@ pub(crate) fn has_person() -> bool {
     std::io::stdin().is_terminal()
 }
 
-async fn make(of: &DeskOf, desk: &Desk, new: &NewToken, as_json: bool) -> Result<Exit> {
+async fn make(of: &DeskOf, desk: &Desk, args: &New) -> Result<Exit> {
+    let new = NewToken {
+        name: args.name.clone(),
+        role: args.role,
+        tenant: args.tenant.clone(),
+        apps: args.apps.clone(),
+        effects: args.effects.clone(),
+        expires: (args.lasts).map(|lasts| Time::from_millis(now().millis().saturating_add(lasts))),
+    };
     if !config::is_approver_name(&new.name) {
         bail!("the name of a token has at most 64 letters, digits, '-', '_', '.' and '@'");
     }
@@ -245,18 +236,18 @@ async fn make(of: &DeskOf, desk: &Desk, new: &NewToken, as_json: bool) -> Result
     if new.role != Role::Agent && !has_person() {
         bail!("a token lets others answer in your place, so it is made at a terminal only");
     }
+    // A service with tenants refuses an agent of another one.
     if let Some(name) = tenant
-        && let Some(config) = named(of.config.as_deref())?
-        && !config.tenants.contains_key(name)
+        && let Some(Config { tenants, .. }) = named(of.config.as_deref())?
+        && !tenants.is_empty()
+        && !tenants.contains_key(name)
     {
-        // A service with tenants refuses an agent of another one.
-        say(&format!(
-            "warning: the configuration has no tenant {name}; add [tenant.{name}] with its budget\n"
-        ));
+        let meant = did_you_mean(name, tenants.keys().map(String::as_str));
+        bail!("the configuration has no tenant {name}; {meant}add [tenant.{name}] with its budget");
     }
     of.note("new", &new.name, Some(new.role)).await?;
-    let secret = desk.new_token(new, now()).await?;
-    if as_json {
+    let secret = desk.new_token(&new, now()).await?;
+    if args.json {
         print_json(
             &json!({"name": new.name, "role": new.role.name(), "tenant": new.tenant, "token": secret}),
         )?;
@@ -328,22 +319,13 @@ fn value(token: &KeptToken) -> Value {
 
 /// Milliseconds of `30d`.
 pub(crate) fn duration(text: &str) -> Result<i64> {
-    let wrong = || anyhow!("write a number of at least 1 with m, h, d or w, like 30d");
-    let unit = text.chars().last().ok_or_else(wrong)?;
-    let minutes = match unit {
-        'm' => 1,
-        'h' => 60,
-        'd' => 24 * 60,
-        'w' => 7 * 24 * 60,
-        _ => return Err(wrong()),
-    };
-    let number = text
-        .strip_suffix(unit)
-        .and_then(|number| number.parse::<u32>().ok());
-    let number = number.filter(|number| *number > 0).ok_or_else(wrong)?;
-    i64::from(number)
-        .checked_mul(minutes * 60_000)
-        .ok_or_else(wrong)
+    let units = [('m', 1), ('h', 60), ('d', 24 * 60), ('w', 7 * 24 * 60)];
+    let mut found = units.into_iter().filter_map(|(unit, minutes)| {
+        let number = text.strip_suffix(unit)?.parse::<u32>().ok()?;
+        Some(i64::from(number) * minutes * 60_000)
+    });
+    let found = found.next().filter(|time| *time > 0);
+    found.context("write a number of at least 1 with m, h, d or w, like 30d")
 }
 
 #[cfg(test)]

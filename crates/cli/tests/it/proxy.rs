@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::first_run::servers::{FOREIGN_UID, Foreign};
 use crate::home::said;
 
-const CONFIG: &str = r#"
+pub(crate) const CONFIG: &str = r#"
 [screener]
 kind = "naive"
 

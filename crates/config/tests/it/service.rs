@@ -84,7 +84,7 @@ tools = { send = 1 }
         .map(|it| format!("{}: {}", it.line, it.message))
         .collect();
     insta::assert_snapshot!(found.join("\n"), @r"
-    3: '8080' is not an address with a port
+    3: 'listen' is not an address with a port
     4: 'https://guard.example' is not the name of a host
     5: unknown key 'drain' in [service]
     7: 'url' is not the address of a database

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::Serialize;
 use store::{AuditChain, AuditEntry, AuditLog, StateError, Time};
 
 use super::entry::{Entry, Head, Link, NONE, VERSION, hash};
@@ -11,7 +12,7 @@ use super::entry::{Entry, Head, Link, NONE, VERSION, hash};
 const ATTEMPTS: usize = 3;
 
 /// Something in the log is not as it was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fault {
     /// Where.
     pub chain: String,

@@ -1,14 +1,12 @@
 //! `sluice app call`: one tool, called by the user.
 
 use std::io::IsTerminal;
-use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
 use config::ScreenerKind;
 use hub::address::inert;
 use ifc::{Arguments, Label, Labeled, Lattice};
-use llm::{Broker, HttpConfig, HttpProvider};
 use policy::{Front, SessionFacts};
 use serde_json::json;
 use server::{Session, SessionError, User};
@@ -68,12 +66,10 @@ pub(super) async fn call(args: Call) -> Result<Exit> {
         ..compose::Options::default()
     };
     // No model is asked, so there need not be one.
-    let none = HttpProvider::new(HttpConfig::new("none", "http://127.0.0.1:9/v1", "none"))?;
-    let broker = Broker::new(Arc::new(none), Label::bottom());
-    let setup = compose::session(&config, broker, &options)?;
+    let setup = compose::session(&config, compose::no_model()?, &options)?;
     let arguments = config.user.label(args.arguments.clone());
     let asking = match Terminal::attended() {
-        true => Some(Asking::new("app call", AT_TERMINAL)?.telling(&config.desk)),
+        true => Some(Asking::new("app call", AT_TERMINAL, &config.desk)?),
         false => None,
     };
     let mut user = Terminal::new(false, KeepFor::default()).asking(asking);

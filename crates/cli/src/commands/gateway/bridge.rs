@@ -1,10 +1,10 @@
 //! A client on standard input and output, at the gateway of a running service.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
-use reqwest::{Client, StatusCode, redirect::Policy};
+use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 use tokio::task::JoinSet;
@@ -28,47 +28,28 @@ struct Bridge {
 
 /// Passes messages on until the client closes its end.
 pub(super) async fn serve(known: Known) -> Result<Exit> {
-    llm::set_up_tls();
-    let client = Client::builder().redirect(Policy::none());
-    // A service of this machine or network is not reached by a proxy.
-    let client = client
-        .no_proxy()
-        .build()
-        .map_err(reqwest::Error::without_url)?;
+    message(&format!("using the service at {}", known.url));
     let bridge = Arc::new(Bridge {
-        client,
+        client: Known::client()?,
         url: format!("{}{}", known.url, server::gateway::PATH),
         token: known.token,
         session: Mutex::default(),
         initialize: Mutex::default(),
     });
-    message(&format!("using the service at {}", known.url));
     let (mut lines, mut tasks) = (BufReader::new(stdin()).lines(), JoinSet::new());
     while let Some(line) = lines.next_line().await? {
         let parsed: Value = serde_json::from_str(&line).unwrap_or_default();
-        let method = parsed
-            .get("method")
-            .and_then(Value::as_str)
-            .map(str::to_owned);
-        let id = parsed.get("id").filter(|_| method.is_some()).cloned();
-        let own = Arc::clone(&bridge);
-        let is_first = method.as_deref() == Some("initialize");
+        let is_first = parsed.get("method").is_some_and(|it| it == "initialize");
         if is_first {
             *lock(&bridge.initialize) = Some(line.clone());
         }
-        let task = async move {
-            let passed = own.pass(&line).await;
-            if let (Err(error), Some(id)) = (passed, id) {
-                let error = json!({"code": FAILED, "message": format!("{error:#}")});
-                let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
-                // A client that is gone needs no answer.
-                let _ = print(&answer.to_string());
-            }
-        };
+        // The rest needs its session.
         match is_first {
-            // The rest needs its session.
-            true => task.await,
-            false => drop(tasks.spawn(task)),
+            true => bridge.pass(&line, &parsed).await,
+            false => {
+                let own = Arc::clone(&bridge);
+                tasks.spawn(async move { own.pass(&line, &parsed).await });
+            }
         }
         while tasks.try_join_next().is_some() {}
     }
@@ -83,20 +64,33 @@ pub(super) async fn serve(known: Known) -> Result<Exit> {
 }
 
 impl Bridge {
-    async fn pass(&self, line: &str) -> Result<()> {
-        if !self.send(line, true).await? {
-            // The session is unknown since the service began anew.
-            let initialize = lock(&self.initialize).clone();
-            let initialize = initialize.context("the service has no such session")?;
-            *lock(&self.session) = None;
+    /// Sends a message, and prints what answers it. A request that cannot be passed on is answered here.
+    async fn pass(&self, line: &str, parsed: &Value) {
+        let id = parsed.get("method").and(parsed.get("id"));
+        if let (Err(error), Some(id)) = (self.send_in_session(line).await, id) {
+            let error = json!({"code": FAILED, "message": format!("{error:#}")});
+            let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
+            // A client that is gone needs no answer.
+            let _ = print(&answer.to_string());
+        }
+    }
+
+    async fn send_in_session(&self, line: &str) -> Result<()> {
+        if self.send(line, true).await? {
+            return Ok(());
+        }
+        // The session is unknown since the service began anew.
+        let initialize = lock(&self.initialize).clone();
+        *lock(&self.session) = None;
+        if let Some(initialize) = initialize {
             self.send(&initialize, false).await?;
             let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
             self.send(&begun.to_string(), false).await?;
-            if !self.send(line, true).await? {
-                bail!("the service has no such session");
+            if self.send(line, true).await? {
+                return Ok(());
             }
         }
-        Ok(())
+        bail!("the service has no such session")
     }
 
     /// Sends a message, and prints what answers it if `is_shown`. False if the session is unknown.
@@ -116,31 +110,16 @@ impl Bridge {
         if status == StatusCode::NOT_FOUND && session.is_some() {
             return Ok(false);
         }
-        let header = |name| {
-            response
-                .headers()
-                .get(name)?
-                .to_str()
-                .ok()
-                .map(str::to_owned)
-        };
+        let header = |name| response.headers().get(name)?.to_str().ok();
         if let Some(session) = header(SESSION) {
-            *lock(&self.session) = Some(session);
+            *lock(&self.session) = Some(session.to_owned());
         }
-        let is_stream =
-            header(CONTENT_TYPE.as_str()).is_some_and(|it| it.starts_with("text/event-stream"));
+        let kind = header(CONTENT_TYPE.as_str()).unwrap_or_default();
+        let is_stream = kind.starts_with("text/event-stream");
         let mut rest = Vec::new();
-        while let Some(piece) = response
-            .chunk()
-            .await
-            .map_err(reqwest::Error::without_url)?
-        {
+        while let Some(piece) = (response.chunk().await).map_err(reqwest::Error::without_url)? {
             rest.extend_from_slice(&piece);
-            while let Some(end) = rest
-                .iter()
-                .position(|byte| *byte == b'\n')
-                .filter(|_| is_stream)
-            {
+            while is_stream && let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = rest.drain(..=end).collect();
                 let line = String::from_utf8_lossy(&line);
                 if let Some(data) = line.strip_prefix("data:").filter(|_| is_shown) {
@@ -160,6 +139,6 @@ impl Bridge {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock(mutex: &Mutex<Option<String>>) -> MutexGuard<'_, Option<String>> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

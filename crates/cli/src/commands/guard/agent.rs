@@ -8,10 +8,10 @@ use clap::ValueEnum;
 use llm::{ApiKey, Dialect};
 use serde_json::{Map, Value};
 
+pub(super) use crate::commands::gateway::SERVER;
+
 /// The variable with the token of the run. Only the agent gets it.
 pub(super) const TOKEN: &str = "SLUICE_TOKEN";
-/// The name of the gateway among the agent's MCP servers.
-pub(super) const SERVER: &str = "sluice";
 /// Milliseconds that an agent waits for an answer or a result: a question to the user may be open meanwhile.
 pub(super) const PATIENCE_MS: u64 = 20 * 60 * 1000;
 

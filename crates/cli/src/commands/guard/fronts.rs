@@ -9,20 +9,18 @@ use anyhow::{Context, Result, anyhow};
 use config::Config;
 use hub::Permits;
 use ifc::{Dimension, Label};
-use policy::{Front, SessionFacts};
 use sandbox::Layer;
 use server::desk::{Approver, Desk, DropCalls, fresh_token};
 use server::gateway::Routes;
-use server::proxy::{Behind, LabelledTexts, Proxy, ProxySetup};
+use server::proxy::{Behind, LabelledTexts, Proxy};
 use server::{Rotation, Told, TraceFile};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::agent;
 use super::summary::Summary;
 use super::workspace::Workspace;
 use crate::commands::gateway::{self, Offered};
-use crate::commands::proxy::{labels, upstream};
+use crate::commands::proxy::{by_rules, upstream};
 use crate::service::Known;
 use crate::{compose, paths};
 
@@ -131,42 +129,33 @@ impl Fronts {
         let permits: Arc<Mutex<Permits>> = Arc::default();
         let fronts = gateway::Fronts {
             name: format!("{}-gateway", compose::session_name()?),
-            // A program that the agent starts reaches the gateway too, and could answer.
-            asks_client: false,
             approver: parts.approver.clone(),
             observe: parts.observe,
             permits: Arc::clone(&permits),
             told: Some(Arc::clone(&parts.told)),
+            ..gateway::Fronts::default()
         };
-        let offered = Offered::all(!asks);
-        let mut behind = config.clone();
-        behind.apps.retain(|_, app| !app.client);
-        let has_servers = !behind.apps.is_empty();
-        let gateway = gateway::start(behind, true, &offered, fronts, parts.layers).await?;
+        let offered = Offered {
+            unattended: !asks,
+            // Each tool by its own name, so that the proxy knows which one is called.
+            search: Some(false),
+            ..Offered::default()
+        };
+        let mut own = config.clone();
+        // There is one user.
+        own.proxy.user_header = None;
+        let mut setup = by_rules(&own, parts.app, parts.upstream, asks, false)?;
+        own.apps.retain(|_, app| !app.client);
+        let has_servers = !own.apps.is_empty();
+        let gateway = gateway::start(own, true, &offered, fronts, parts.layers).await?;
         let mut traces = vec![gateway.trace()];
-
-        let facts = SessionFacts {
-            attended: asks,
-            front: Front::Proxy,
-            user: config.user_name.clone(),
-        };
-        let options = compose::Options {
-            facts,
-            ..compose::Options::default()
-        };
-        let provider = parts.upstream.provider.clone();
-        let broker = compose::broker_behind(provider.clone(), parts.upstream.clearance, config)?;
-        let mut setup = ProxySetup::new(compose::parts(config, broker, &options)?, parts.app);
         setup.observe = parts.observe;
-        setup.labels = labels(config, parts.app);
         // The workspace's text, and what the agent's program itself says. The servers' instructions are not passed on.
         setup.labels.inserted = parts
             .files
             .meet(&config.lattice.whole(Dimension::Integrity));
-        setup.models = Some(provider);
         // The agent's settings say which models there are, and its server gets all that it is given.
         setup.any_model = true;
-        setup.unknown_members = config.proxy.unknown_members;
         setup.omits_tools = true;
         setup.tokens = vec![token.clone()];
         setup.approver = parts.approver.unwrap_or_else(|| Arc::new(DropCalls));
@@ -175,26 +164,22 @@ impl Fronts {
         for text in parts.workspace.rules() {
             setup.known.add(&text, parts.files.clone());
         }
-        let tools = Arc::clone(&gateway);
         let ruled = setup.labels.listed.clone();
         let home = parts.home.to_string_lossy().into_owned();
         let homes = ["~/", "cd ~", "HOME", &home].map(str::to_owned);
         // Of an agent without a profile nothing is known.
         let knows_programs = !ruled.is_empty();
         setup.behind = Some(Behind {
-            server: agent::SERVER.to_owned(),
-            tools: Arc::new(move || tools.tools()),
             permits: Arc::clone(&permits),
             session: SESSION.to_owned(),
             files: parts.files.clone(),
-            whole: [Dimension::Confidentiality, Dimension::Integrity]
-                .map(|dimension| config.lattice.whole(dimension)),
             gathers: Arc::new(move |call| {
                 let said = call.arguments.to_json();
                 let saved = homes.iter().any(|home| said.contains(home));
                 SUBAGENTS.contains(&call.tool.as_str()) || saved
             }),
             starts: Arc::new(move |tool| SHELLS.contains(&tool) || !ruled.contains(tool)),
+            ..gateway::behind(&gateway, config)
         });
         setup.told = Some(parts.told);
         setup.beside = Some(Routes::new(gateway, &token, Some(SESSION.to_owned())));

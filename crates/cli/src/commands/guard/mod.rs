@@ -194,9 +194,7 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
     let (between, teller) = (Between::default(), Teller::default());
     let session = format!("{}-guard", compose::session_name()?);
     let timeout = rules.config.proxy.approval_timeout;
-    let desk = Asking::new("guard", timeout)?
-        .telling(&rules.config.desk)
-        .desk(&session)?;
+    let desk = Asking::new("guard", timeout, &rules.config.desk)?.desk(&session)?;
     // Without a sandbox the terminal is the agent's.
     let approver: Option<Arc<dyn Approver>> = match Terminal::attended() && !args.no_sandbox {
         _ if args.observed.observe => Some(Arc::new(Yes)),

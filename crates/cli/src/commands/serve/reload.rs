@@ -1,43 +1,47 @@
 //! Reloads the configuration while the service runs: by SIGHUP, and when one of its files changes.
 //!
+//! A change that loses tenants, budgets, apps, tools or rules counts after SIGHUP alone: a file that was cut off, or is half
+//! written, looks like that. Any other change of what the operator wrote is taken, also one that allows more.
+//!
 //! A reload asks nothing. A file that is named by `--config`, or is the user's own, needs no trust. A `sluice.toml` of the
 //! working folder has to be trusted anew (`sluice trust`) before its change counts.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use config::Config;
 use notify::event::{AccessKind, AccessMode, EventKind, ModifyKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use sd_notify::NotifyState;
 use server::audit::Note;
 use server::service::ServiceHandle;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 
 use super::args::Serve;
-use super::fronts::Own;
 use super::manager::tell;
+use super::own::Own;
 use crate::{configuration, deployment, exit};
 
 /// How long the files must be quiet before they are read: editors and orchestrators write several times.
 const QUIET: Duration = Duration::from_millis(300);
 /// How long changes in the folders may put off a reload. Other programs may write there all the time.
 const LONGEST_UNREST: Duration = Duration::from_secs(5);
-/// How long reading may take. A file system whose server is gone does not answer.
+/// After how long a reading is reported. A file system whose server is gone does not answer.
 const LONGEST_READ: Duration = Duration::from_secs(10);
 /// When files that were refused are looked at again. A folder that is removed and made again reports no change.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// The task that reloads. It ends when this is dropped.
 pub(super) struct Reloads {
-    by_hand: Arc<Notify>,
+    /// How often a reload was asked for by hand. Any other message says that a file has changed.
+    wake: Arc<watch::Sender<u64>>,
     task: JoinHandle<()>,
 }
 
@@ -55,11 +59,11 @@ impl Reloads {
         config: Config,
     ) -> Result<Self> {
         deployment::warn_of_writers(&config);
-        let (by_hand, changed) = (Arc::<Notify>::default(), Arc::<Notify>::default());
-        let change = Arc::clone(&changed);
+        let wake = Arc::new(watch::Sender::new(0));
+        let (change, woken) = (Arc::clone(&wake), wake.subscribe());
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             if event.is_ok_and(|event| is_complete(event.kind)) {
-                change.notify_one();
+                change.send_modify(|_| {});
             }
         });
         let mut files = Files {
@@ -76,16 +80,15 @@ impl Reloads {
             service,
             config,
             files: Arc::new(Mutex::new(files)),
-            reading: None,
             is_refused: false,
         };
-        let task = tokio::spawn(reload.run(Arc::clone(&by_hand), changed));
-        Ok(Self { by_hand, task })
+        let task = tokio::spawn(reload.run(woken));
+        Ok(Self { wake, task })
     }
 
     /// Reloads, whether a file has changed or not.
     pub(super) fn now(&self) {
-        self.by_hand.notify_one();
+        self.wake.send_modify(|by_hand| *by_hand += 1);
     }
 }
 
@@ -104,61 +107,45 @@ struct Reload {
     /// The configuration in force.
     config: Config,
     files: Arc<Mutex<Files>>,
-    /// A reading that has not ended in time.
-    reading: Option<JoinHandle<Option<Result<Config>>>>,
     /// Whether the files are not the configuration in force.
     is_refused: bool,
 }
 
 impl Reload {
-    async fn run(mut self, hangups: Arc<Notify>, changed: Arc<Notify>) {
+    async fn run(mut self, mut woken: watch::Receiver<u64>) {
+        let mut seen = 0;
         loop {
-            let mut by_hand = false;
             tokio::select! {
-                () = hangups.notified() => by_hand = true,
-                () = changed.notified() => {}
+                _ = woken.changed() => {}
                 () = sleep(AGAIN), if self.is_refused => {}
             }
-            let quiet = async {
-                loop {
-                    tokio::select! {
-                        () = hangups.notified() => by_hand = true,
-                        () = changed.notified() => {}
-                        () = sleep(QUIET) => break,
-                    }
-                }
-            };
+            let quiet = async { while let Ok(Ok(())) = timeout(QUIET, woken.changed()).await {} };
             // After this time they are read as they are.
             let _ = timeout(LONGEST_UNREST, quiet).await;
-            if let Some(config) = self.read(by_hand).await {
-                self.is_refused = config.is_err();
-                self.reload(config, by_hand).await;
+            let before = std::mem::replace(&mut seen, *woken.borrow_and_update());
+            if let Some(config) = self.read(seen != before).await {
+                self.reload(config, seen != before).await;
             }
         }
     }
 
     /// The configuration of the files; `None` if they have not changed and no signal asks for them.
-    async fn read(&mut self, by_hand: bool) -> Option<Result<Config>> {
-        let was_late = self.reading.is_some();
-        let mut reading = self.reading.take().unwrap_or_else(|| {
-            let files = Arc::clone(&self.files);
-            spawn_blocking(move || {
-                let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
-                files.read(by_hand)
-            })
-        });
-        match timeout(LONGEST_READ, &mut reading).await {
-            Ok(read) => read.unwrap_or_else(|reason| Some(Err(reason.into()))),
+    async fn read(&self, by_hand: bool) -> Option<Result<Config>> {
+        let files = Arc::clone(&self.files);
+        let mut reading = spawn_blocking(move || lock(&files).read(by_hand));
+        let read = match timeout(LONGEST_READ, &mut reading).await {
+            Ok(read) => read,
             Err(_) => {
-                self.reading = Some(reading);
+                self.own.metrics.reload(false);
                 let seconds = LONGEST_READ.as_secs();
-                let late = anyhow!(
-                    "the files of the configuration cannot be read in {seconds} s; is their file system there?"
+                error!(
+                    seconds,
+                    "the files are not read yet; is their file system there?"
                 );
-                // Reported once.
-                (by_hand || !was_late).then_some(Err(late))
+                reading.await
             }
-        }
+        };
+        read.unwrap_or_else(|reason| Some(Err(reason.into())))
     }
 
     async fn reload(&mut self, config: Result<Config>, by_hand: bool) {
@@ -184,12 +171,8 @@ impl Reload {
                 Note::new("reload", "failed")
             }
         };
-        // A reading that is late holds the files.
-        let note = match self.files.try_lock() {
-            Ok(files) => note.with("configuration", crate::hex::hex(&files.digest)),
-            Err(_) => note,
-        };
-        self.own.audit.note(note);
+        let digest = crate::hex::hex(&lock(&self.files).digest);
+        self.own.audit.note(note.with("configuration", digest));
     }
 
     async fn replace(&mut self, config: Config, by_hand: bool) -> Result<()> {
@@ -201,8 +184,8 @@ impl Reload {
                 process::id()
             );
         }
-        let built = self.own.build(&config).await?;
-        self.service.replace(built.fronts);
+        let (fronts, _) = self.own.build(&config).await?;
+        self.service.replace(fronts);
         for key in needs_restart(&self.config, &config) {
             warn!(key, "this change needs a restart");
         }
@@ -210,6 +193,10 @@ impl Reload {
         info!("the configuration is reloaded");
         Ok(())
     }
+}
+
+fn lock(files: &Mutex<Files>) -> MutexGuard<'_, Files> {
+    files.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The files of the configuration. All functions may wait for a file system.
@@ -289,71 +276,64 @@ fn is_blank(line: &str) -> bool {
 /// The tenants, budgets, apps and rules of tools that a configuration lacks and the one before has. A file that was cut off
 /// lacks some.
 fn missing(before: &Config, after: &Config) -> Vec<String> {
-    let mut missing = Vec::new();
-    for (name, old) in &before.tenants {
-        let place = format!("[tenant.{name}]");
-        let Some(new) = after.tenants.get(name) else {
-            missing.push(place);
-            continue;
-        };
-        let budgets = [
-            (old.calls, new.calls),
-            (old.tokens, new.tokens),
-            (old.questions, new.questions),
-        ];
-        let tools = old.tools.keys().all(|tool| new.tools.contains_key(tool));
-        let lacks = |(old, new): &(Option<u64>, Option<u64>)| old.is_some() && new.is_none();
-        if budgets.iter().any(lacks) || !tools {
-            missing.push(format!("a budget of {place}"));
-        }
-    }
-    for (name, old) in &before.apps {
-        let Some(new) = after.apps.get(name) else {
-            missing.push(format!("[app.{name}]"));
-            continue;
-        };
-        for (tool, old) in &old.rules.tools {
-            let place = format!("[app.{name}.tools.{tool}]");
-            let Some(new) = new.rules.tools.get(tool) else {
-                missing.push(place);
-                continue;
-            };
-            let rules = [
-                (old.parameters.is_some(), new.parameters.is_some()),
-                (old.conditions.is_some(), new.conditions.is_some()),
-                (old.after.is_some(), new.after.is_some()),
-            ];
-            if rules.contains(&(true, false)) {
-                missing.push(format!("a rule of {place}"));
-            }
-        }
-    }
+    let (before, after) = (restrictions(before), restrictions(after));
+    let mut missing: Vec<String> = before.difference(&after).cloned().collect();
+    // Without a table its keys are missing, too.
+    missing.dedup_by(|key, table| key.starts_with(&format!("{table}.")));
     missing
+}
+
+/// The keys of a configuration without which more would be allowed, or nothing known.
+fn restrictions(config: &Config) -> BTreeSet<String> {
+    let mut keys = BTreeSet::new();
+    let mut add = |table: String, written: &[(&str, bool)]| {
+        let written = written.iter().filter(|(_, is_written)| *is_written);
+        keys.extend(written.map(|(key, _)| format!("{table}.{key}")));
+        keys.insert(table);
+    };
+    for (name, tenant) in &config.tenants {
+        let budgets = [
+            ("calls_per_hour", tenant.calls.is_some()),
+            ("tokens_per_hour", tenant.tokens.is_some()),
+            ("questions_per_hour", tenant.questions.is_some()),
+        ];
+        add(format!("tenant.{name}"), &budgets);
+        for tool in tenant.tools.keys() {
+            add(format!("tenant.{name}.tools.{tool}"), &[]);
+        }
+    }
+    for (name, app) in &config.apps {
+        add(format!("app.{name}"), &[]);
+        for (tool, rule) in &app.rules.tools {
+            let rules = [
+                ("parameters", rule.parameters.is_some()),
+                ("conditions", rule.conditions.is_some()),
+                ("after", rule.after.is_some()),
+                ("approvers", rule.approvers.is_some()),
+            ];
+            add(format!("app.{name}.tools.{tool}"), &rules);
+        }
+    }
+    keys
 }
 
 /// What was changed that is read at the start alone.
 fn needs_restart(before: &Config, after: &Config) -> Vec<&'static str> {
-    let (one, other) = (&before.service, &after.service);
-    let changes = [
-        ("[service] listen", one.listen != other.listen),
-        (
-            "[service] desk_listen",
-            one.desk_listen != other.desk_listen,
-        ),
+    let (old, new) = (&before.service, &after.service);
+    let kept = [
+        ("[service] listen", old.listen == new.listen),
+        ("[service] desk_listen", old.desk_listen == new.desk_listen),
         (
             "[service] metrics_listen",
-            one.metrics_listen != other.metrics_listen,
+            old.metrics_listen == new.metrics_listen,
         ),
-        ("[service] desk_hosts", one.desk_hosts != other.desk_hosts),
-        ("[service] drain_s", one.drain != other.drain),
-        (
-            "[service] secret_file",
-            one.secret_file != other.secret_file,
-        ),
-        ("[audit]", before.audit != after.audit),
-        ("[state]", before.state != after.state),
-        ("[telemetry]", before.telemetry != after.telemetry),
+        ("[service] desk_hosts", old.desk_hosts == new.desk_hosts),
+        ("[service] drain_s", old.drain == new.drain),
+        ("[service] secret_file", old.secret_file == new.secret_file),
+        ("[audit]", before.audit == after.audit),
+        ("[state]", before.state == after.state),
+        ("[telemetry]", before.telemetry == after.telemetry),
     ];
-    let changed = changes.into_iter().filter(|(_, is_changed)| *is_changed);
+    let changed = kept.into_iter().filter(|(_, is_kept)| !is_kept);
     changed.map(|(key, _)| key).collect()
 }

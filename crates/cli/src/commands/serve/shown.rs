@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use anyhow::Result;
 use config::Config;
 use serde_json::json;
+use server::desk::page::PageRoutes;
 
 use super::fronts::About;
 use crate::commands::token;
@@ -18,25 +19,32 @@ pub(super) struct Addresses {
     pub(super) service: SocketAddr,
     /// The metrics, if they have an address of their own.
     pub(super) metrics: Option<SocketAddr>,
-    /// The URL of the page of the desk.
-    pub(super) page: String,
+    pub(super) desk: DeskAddresses,
+}
+
+/// Where the page of the desk is, and what logs a browser in.
+pub(super) struct DeskAddresses {
+    page: String,
+    /// As for `sluice desk`: a person has a terminal.
+    login: Option<String>,
+}
+
+impl DeskAddresses {
+    pub(super) fn of(page: &PageRoutes) -> Result<Self> {
+        Ok(Self {
+            page: page.url(),
+            login: token::has_person().then(page.logins()).transpose()?,
+        })
+    }
 }
 
 /// Says where each front is, and what comes next.
-pub(super) fn serving(
-    config: &Config,
-    about: &About,
-    at: &Addresses,
-    logins: &dyn Fn() -> Result<String>,
-    as_json: bool,
-) -> Result<()> {
+pub(super) fn serving(config: &Config, about: &About, at: &Addresses, as_json: bool) -> Result<()> {
     let base = format!("http://{}", at.service);
-    let page = &at.page;
     let metrics = at.metrics.unwrap_or(at.service);
     let metrics = format!("http://{metrics}/metrics");
     let gateway = format!("{base}{}", server::gateway::PATH);
-    // As for `sluice desk`: a person has a terminal.
-    let login = token::has_person().then(logins).transpose()?;
+    let DeskAddresses { page, login } = &at.desk;
     if as_json {
         let proxy = about.proxy.as_ref().ok();
         return Ok(print_json(&json!({
@@ -55,7 +63,7 @@ pub(super) fn serving(
         Err(why) => say_whole(&format!("proxy     none: {why}\n")),
     }
     say_whole(&format!("gateway   {gateway}, {} apps\n", about.apps));
-    say_whole(&format!("desk      {}\n", login.as_deref().unwrap_or(page)));
+    say_whole(&format!("desk      {}\n", login.as_ref().unwrap_or(page)));
     let token = match at.metrics {
         Some(_) => "",
         None => " with the token of an admin",

@@ -106,7 +106,7 @@ fn the_one_who_asks_is_the_token_and_allows_no_own_question() {
     // Programs of this user ask in the user's name.
     let noted = fs::read_to_string(home.path("state/sluice/service/running.json")).unwrap();
     let noted: Value = serde_json::from_str(&noted).unwrap();
-    let local = noted["secrets"]["token"].as_str().unwrap();
+    let local = noted["secrets"]["service"]["token"].as_str().unwrap();
     let mail = service.mail(local);
     thread::scope(|scope| {
         let asking = scope.spawn(|| service.message(local, &mail).unwrap());

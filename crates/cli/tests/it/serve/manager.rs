@@ -1,6 +1,7 @@
 //! What the service manager is told, at a socket of the test's.
 
 use std::os::unix::net::UnixDatagram;
+use std::time::Instant;
 
 use super::{PATIENCE, Service, config};
 use crate::home::{Home, said};
@@ -24,11 +25,13 @@ impl Manager {
 
     /// The next message that is no sign of life.
     fn next_change(&self) -> String {
+        let begun = Instant::now();
         loop {
             let message = self.next();
             if message != "WATCHDOG=1\n" {
                 return message;
             }
+            assert!(begun.elapsed() < PATIENCE, "nothing has changed");
         }
     }
 }

@@ -19,21 +19,7 @@ use serde_json::{Value, json};
 use store::{Desk, NewToken, Role};
 
 use crate::home::{Home, said};
-use crate::proxy::{Upstream, collect, user};
-
-const RULES: &str = r#"
-[app.agent]
-client = true
-
-[app.agent.tools.read]
-effect = "read"
-limit = "any"
-
-[app.agent.tools.pay]
-effect = "irreversible"
-limit = []
-parameters = { to = "string" }
-"#;
+use crate::proxy::{CONFIG, Upstream, collect, user};
 
 /// Nothing here takes longer on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -281,7 +267,7 @@ impl Drop for Service {
 
 fn config(upstream: &Upstream, more: &str) -> String {
     format!(
-        "{RULES}\n[[provider]]\nname = \"up\"\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"{}\"\n\
+        "{CONFIG}\n[[provider]]\nname = \"up\"\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"{}\"\n\
          api_key_env = \"UPSTREAM_KEY\"\nclearance = \"any\"\n{more}",
         upstream.url
     )
@@ -523,7 +509,7 @@ fn a_tenant_has_no_more_than_its_budget() {
 #[test]
 fn metrics_need_an_admin_or_an_address_of_their_own() {
     let upstream = Upstream::start();
-    let more = "[screener]\nkind = \"naive\"\n[service]\nmetrics_listen = \"127.0.0.1:0\"\n\
+    let more = "[service]\nmetrics_listen = \"127.0.0.1:0\"\n\
                 [tenant.team-a]\ncalls_per_hour = 9\n";
     let home = Home::with(&config(&upstream, more));
     let service = Service::start(&home, &[]);
@@ -572,12 +558,16 @@ fn metrics_need_an_admin_or_an_address_of_their_own() {
     );
     let file = home.path("config/sluice/sluice.toml");
     let file = file.to_str().unwrap();
-    for (tenant, warns) in [("team-a", false), ("team-b", true)] {
-        let new = [
-            "token", "new", tenant, "--role", "agent", "--tenant", tenant,
-        ];
-        let (code, _, warning) = home.run(&[&new[..], &["--config", file]].concat());
-        assert_eq!((code, warning.contains("[tenant.team-b]")), (0, warns));
+    // A tenant that the configuration does not have is refused when the token is made.
+    for (tenant, expected) in [("team-a", 0), ("team-b", 1)] {
+        let new = ["token", "new", "c", "--role", "agent", "--tenant", tenant];
+        let (code, _, err) = home.run(&[&new[..], &["--config", file]].concat());
+        let meant = "no tenant team-b; did you mean 'team-a'? add [tenant.team-b]";
+        assert_eq!(
+            (code, err.contains(meant)),
+            (expected, expected == 1),
+            "{err}"
+        );
     }
 }
 
@@ -641,7 +631,14 @@ fn what_is_missing_is_named_before_the_start() {
     let remedy = format!("openssl rand -hex 32 > {})", file.display());
     assert!(code == 1 && err.trim_end().ends_with(&remedy), "{err}");
     fs::write(&file, "s".repeat(40)).unwrap();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    // As engines of containers mount it, and as others could change it.
+    for (mode, expected) in [(0o444, 0), (0o666, 1), (0o600, 0)] {
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        let mut command = home.sluice(&["serve", "--check"]);
+        let command = command.env("KUBERNETES_SERVICE_HOST", "10.0.0.1");
+        let (code, _, err) = said(&command.output().unwrap());
+        assert_eq!(code, expected, "{mode:o}: {err}");
+    }
     let state = |name: &str| {
         format!(
             "[service]\nsecret_file = \"secret\"\nlisten = \"0.0.0.0:1\"\n[state]\nurl_env = \"{name}\"\n"

@@ -2,15 +2,16 @@
 
 use std::fs;
 use std::io::Write;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
 use store::Role;
 
-use super::{PATIENCE, Service, config, token};
+use super::{PATIENCE, Service, config, rpc, token};
 use crate::home::Home;
-use crate::proxy::{Upstream, user};
+use crate::proxy::{Upstream, collect, user};
 
 const RELOADED: &str = "the configuration is reloaded";
 const REFUSED: &str = "the configuration is not reloaded";
@@ -41,9 +42,9 @@ fn a_file_that_lost_rules_waits_for_sighup() {
         full.replace("app.agent", "app.other"),
     );
     let cuts = [
-        (&budget, "it lacks a budget of [tenant.team]"),
-        (&tenant, "it lacks [tenant.team]"),
-        (&app, "it lacks [app.agent]"),
+        (&budget, "it lacks tenant.team.calls_per_hour,"),
+        (&tenant, "it lacks tenant.team,"),
+        (&app, "it lacks app.agent,"),
     ];
     for (cut, reason) in cuts {
         home.configure(cut);
@@ -79,13 +80,52 @@ fn a_file_that_lost_rules_waits_for_sighup() {
     wait_for(&service, RELOADED, 2);
     assert_eq!(service.err().matches(REFUSED).count(), refused);
     home.configure(&tenant);
-    wait_for(&service, "it lacks [tenant.team]", 2);
+    wait_for(&service, "it lacks tenant.team,", 2);
     service.signal("-HUP");
     wait_for(&service, RELOADED, 3);
     // Without tenants there is no budget.
     assert_eq!(status(), 200);
     service.signal("-TERM");
     assert_eq!(service.end(), Some(0), "{}", service.err());
+}
+
+/// `sluice init` writes such a client into the files of agents, which start it once.
+#[test]
+fn a_client_on_standard_input_outlives_a_reload() {
+    let upstream = Upstream::start();
+    let home = Home::with(&config(&upstream, ""));
+    let service = Service::start(&home, &[]);
+    let mut bridge = home.sluice(&["gateway", "--service"]);
+    let bridge = bridge.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut client = bridge.stderr(Stdio::null()).spawn().unwrap();
+    let mut input = client.stdin.take().unwrap();
+    let answers = collect(client.stdout.take().unwrap());
+    let mut ask = |id: usize, method: &str, params: Value| {
+        let mut request = rpc(method, params);
+        request["id"] = json!(id);
+        writeln!(input, "{request}").unwrap();
+        let begun = Instant::now();
+        while answers.lock().unwrap().lines().count() < id {
+            assert!(begun.elapsed() < PATIENCE, "{}", service.err());
+            thread::sleep(Duration::from_millis(10));
+        }
+        let answers = answers.lock().unwrap();
+        let last: Value = serde_json::from_str(answers.lines().last().unwrap()).unwrap();
+        assert_eq!(last["id"], id, "{last}");
+        last
+    };
+    let first = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
+    let begun = ask(1, "initialize", first);
+    assert_eq!(begun["result"]["serverInfo"]["name"], "sluice");
+    home.configure(&config(&upstream, "# again\n"));
+    service.wait_for(RELOADED);
+    // Its session was one of the gateway before.
+    let list = ask(2, "tools/list", json!({}));
+    assert!(list["result"]["tools"].is_array(), "{list}");
+    let lost = ask(3, "no/such", json!({}));
+    assert!(lost["error"]["code"].is_i64(), "{lost}");
+    drop(input);
+    assert!(client.wait().unwrap().success());
 }
 
 #[test]
