@@ -24,8 +24,7 @@ sized AS (SELECT number, bytes, sum(bytes) OVER (ORDER BY number) AS total FROM 
 SELECT CAST(0 AS bigint) AS part, head AS number, NULL AS body FROM log
 UNION ALL SELECT 1, version, body FROM session WHERE tenant = $1 AND key = $4
 UNION ALL SELECT 2, record.number, body FROM sized JOIN record ON tenant = $1 AND record.number = sized.number
-  WHERE total <= $5 OR total = bytes
-ORDER BY part, number";
+  WHERE total <= $5 OR total = bytes";
 
 /// In PostgreSQL a commit is one round trip.
 const COMMIT: &str =
@@ -64,7 +63,10 @@ impl SessionState for StateRows {
         });
         let (mut loaded, mut head) = (Loaded::default(), 0);
         let mut last = None;
-        for (part, number, body) in rows.await? {
+        // Sorted here: with ORDER BY the statement takes SQLite almost twice as long.
+        let mut rows = rows.await?;
+        rows.sort_unstable_by_key(|(part, number, _)| (*part, *number));
+        for (part, number, body) in rows {
             match (part, body) {
                 (1, Some(body)) => {
                     let version = number;
