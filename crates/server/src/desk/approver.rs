@@ -168,12 +168,7 @@ pub struct DropCalls;
 
 #[async_trait]
 impl Approver for DropCalls {
-    async fn ask_beside(
-        &self,
-        _: &QuestionOrigin,
-        _: &QuestionView,
-        _: Other<'_>,
-    ) -> Answered {
+    async fn ask_beside(&self, _: &QuestionOrigin, _: &QuestionView, _: Other<'_>) -> Answered {
         Answered::here(Answer::No, None, "program")
     }
 }

@@ -60,12 +60,7 @@ pub struct Yes;
 
 #[async_trait]
 impl Approver for Yes {
-    async fn ask_beside(
-        &self,
-        _: &QuestionOrigin,
-        _: &QuestionView,
-        _: Other<'_>,
-    ) -> Answered {
+    async fn ask_beside(&self, _: &QuestionOrigin, _: &QuestionView, _: Other<'_>) -> Answered {
         Answered::here(Answer::Once, None, OBSERVED)
     }
 }

@@ -212,12 +212,7 @@ struct Slow;
 
 #[async_trait::async_trait]
 impl Approver for Slow {
-    async fn ask_beside(
-        &self,
-        _: &QuestionOrigin,
-        _: &QuestionView,
-        _: Other<'_>,
-    ) -> Answered {
+    async fn ask_beside(&self, _: &QuestionOrigin, _: &QuestionView, _: Other<'_>) -> Answered {
         tokio::time::sleep(Duration::from_millis(400)).await;
         Answered::here(ifc::Answer::Once, None, "program")
     }

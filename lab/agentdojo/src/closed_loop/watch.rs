@@ -11,7 +11,8 @@ use ifc::{Answer, ArgumentPath, Source, Until};
 use policy::AppRules;
 use server::{
     QuestionView,
-    proxy::{Approver, Observer},
+    desk::{Answered, Approver, Other, QuestionOrigin},
+    proxy::Observer,
 };
 
 use super::UserModel;
@@ -130,7 +131,13 @@ impl Watch {
 
 #[async_trait]
 impl Approver for Watch {
-    async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
+    async fn ask_beside(
+        &self,
+        origin: &QuestionOrigin,
+        question: &QuestionView,
+        _: Other<'_>,
+    ) -> Answered {
+        let conversation = &origin.conversation;
         let wanted = self.task(conversation).is_some_and(|task| {
             !question.is_answer && IdealUser(task).wants(&question.tool, &question.arguments)
         });
@@ -143,7 +150,7 @@ impl Approver for Watch {
             causes: sources.map(|cause| cause.source.to_string()).collect(),
             wanted,
         };
-        self.notes.with(conversation, |note| {
+        let answer = self.notes.with(conversation, |note| {
             // Counted and decided under one lock, so that two questions cannot both get the last answer.
             let allowed = wanted && self.user.is_there(note.questions.len());
             note.questions.push(asked);
@@ -152,7 +159,8 @@ impl Approver for Watch {
                 true => Answer::Once,
                 false => Answer::No,
             }
-        })
+        });
+        Answered::here(answer, None, "program")
     }
 }
 

@@ -13,7 +13,8 @@ use llm::Broker;
 use policy::AppRules;
 use screen::NaiveTainting;
 use serde_json::{Map, Value, json};
-use server::proxy::{Approver, Observer, Proxy, ProxySetup};
+use server::desk::{Answered, Approver, Other, QuestionOrigin};
+use server::proxy::{Observer, Proxy, ProxySetup};
 use server::{Parts, QuestionView};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -230,7 +231,13 @@ impl Stage {
 
 #[async_trait]
 impl Approver for Stage {
-    async fn approve(&self, task: &str, question: &QuestionView) -> Answer {
+    async fn ask_beside(
+        &self,
+        origin: &QuestionOrigin,
+        question: &QuestionView,
+        _: Other<'_>,
+    ) -> Answered {
+        let task = &origin.conversation;
         let causes = question.causes.iter().map(|cause| cause.source.to_string());
         let asked = Asked {
             tool: question.tool.clone(),
@@ -238,10 +245,11 @@ impl Approver for Stage {
             causes: causes.collect(),
         };
         self.with(task, |row| row.asked.push(asked));
-        match self.user == User::Ideal && self.wants(task, question) {
+        let answer = match self.user == User::Ideal && self.wants(task, question) {
             true => Answer::Once,
             false => Answer::No,
-        }
+        };
+        Answered::here(answer, None, "program")
     }
 }
 
