@@ -650,6 +650,8 @@ fn log(text: &str) {
         "" => {}
         text if text.starts_with("note: ") => warn!("{}", text.trim_start_matches("note: ")),
         text if text.starts_with("error: ") => error!("{}", text.trim_start_matches("error: ")),
+        // The program ends.
+        text if text.starts_with("sluice: ") => error!("{}", text.trim_start_matches("sluice: ")),
         text => info!("{text}"),
     }
 }

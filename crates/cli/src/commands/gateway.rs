@@ -376,7 +376,7 @@ pub(crate) async fn lists(
             Err(error) => message(&format!(
                 "note: continuing without the app {}: {}",
                 app.name,
-                exit::shown(&error)
+                exit::shown(&error).trim_end()
             )),
         }
     }
