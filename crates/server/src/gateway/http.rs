@@ -1,5 +1,7 @@
 //! Clients over streamable HTTP, each with a session of its own.
 //!
+//! A gateway with a store goes on with the sessions of other replicas, each for its token.
+//!
 //! Requests of MCP 2026-07-28 have no session. All of them with one token are one client's.
 //!
 //! A call is answered by a stream of events, in which progress and questions come before the result. Nothing is said outside
@@ -253,25 +255,13 @@ async fn take(
     {
         return Ok((stateless::status(&refused), json(refused)).into_response());
     }
-    let (client, session) = match (method, shared.known(&holder, &headers)) {
+    let (client, session) = match method {
         _ if is_stateless => (shared.stateless(holder), None),
-        (Some("initialize"), _) => {
+        Some("initialize") => {
             let (client, session) = shared.begin(holder).await?;
             (client, Some(session))
         }
-        (_, Some(client)) => (client, None),
-        // With this status a client begins a new session.
-        (_, None) if headers.contains_key(SESSION) => {
-            return Err(ApiError::new(
-                StatusCode::NOT_FOUND,
-                "there is no such session; initialize again",
-            ));
-        }
-        (_, None) => {
-            return Err(ApiError::invalid(
-                "the header Mcp-Session-Id is missing; initialize first",
-            ));
-        }
+        _ => (shared.find(holder, &headers).await?.0, None),
     };
     let (out, mut outgoing) = mpsc::channel(OUTGOING);
     let handled = client.handle(text, out);
@@ -303,21 +293,38 @@ async fn end(
     Extension(holder): Extension<Holder>,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
-    let session = headers
-        .get(SESSION)
-        .and_then(|session| session.to_str().ok());
-    let session = session.filter(|_| shared.known(&holder, &headers).is_some());
-    let client = session.and_then(|session| lock(&shared.clients).remove(session));
-    let (client, _) =
-        client.ok_or_else(|| ApiError::new(StatusCode::NOT_FOUND, "there is no such session"))?;
+    let (client, session) = shared.find(holder, &headers).await?;
+    lock(&shared.clients).remove(session);
     client.end().await;
     Ok(StatusCode::NO_CONTENT)
 }
 
 impl Shared {
-    /// The client whose session this is. The session of another token is unknown.
-    fn known(&self, holder: &Holder, headers: &HeaderMap) -> Option<Arc<Client>> {
-        let session = headers.get(SESSION)?.to_str().ok()?;
+    /// The client whose session this is, and its name. The session of another token is unknown.
+    async fn find<'a>(
+        &self,
+        holder: Holder,
+        headers: &'a HeaderMap,
+    ) -> Result<(Arc<Client>, &'a str), ApiError> {
+        let session = headers.get(SESSION).ok_or_else(|| {
+            ApiError::invalid("the header Mcp-Session-Id is missing; initialize first")
+        })?;
+        let session = session.to_str().unwrap_or_default();
+        if let Some(client) = self.known(&holder, session) {
+            return Ok((client, session));
+        }
+        // Another replica has begun it, or this one before a reload or restart: labels and grants are in the store. It cannot
+        // ask its client's user, since `initialize` is where a client says that it can.
+        let store = self.gateway.store.as_ref();
+        if store.is_some_and(|store| store.is_session_of(&holder.digest, session)) {
+            return Ok((self.open(holder, session).await?, session));
+        }
+        // With this status a client begins a new session.
+        let message = "there is no such session; initialize again";
+        Err(ApiError::new(StatusCode::NOT_FOUND, message))
+    }
+
+    fn known(&self, holder: &Holder, session: &str) -> Option<Arc<Client>> {
         let mut clients = lock(&self.clients);
         let (client, newest) = clients.get_mut(session)?;
         if client.holder.digest != holder.digest {
@@ -337,8 +344,18 @@ impl Shared {
         Arc::clone(client)
     }
 
-    /// A new session. Where there is no room, it has that of the client which has said nothing for longest.
+    /// A new session.
     async fn begin(&self, holder: Holder) -> Result<(Arc<Client>, String), ApiError> {
+        let mut session = fresh_token().map_err(ApiError::internal)?;
+        if let Some(store) = &self.gateway.store {
+            session = store.session(&holder.digest, &session);
+        }
+        Ok((self.open(holder, &session).await?, session))
+    }
+
+    /// The client of a session that is new here. Where there is no room, it has that of the client which has said nothing for
+    /// longest.
+    async fn open(&self, holder: Holder, session: &str) -> Result<Arc<Client>, ApiError> {
         let idle: Vec<Arc<Client>> = lock(&self.clients)
             .values()
             .filter(|(_, newest)| newest.elapsed() > IDLE)
@@ -347,13 +364,13 @@ impl Shared {
         for client in idle {
             client.end().await;
         }
-        let session = fresh_token().map_err(ApiError::internal)?;
-        let client =
-            self.gateway
-                .new_client(holder, self.session.as_ref().unwrap_or(&session), false);
-        let mut gone = None;
-        {
+        let (client, gone) = {
             let mut clients = lock(&self.clients);
+            // Two of its requests may come at once.
+            if let Some((client, _)) = clients.get(session) {
+                return Ok(Arc::clone(client));
+            }
+            let mut gone = None;
             if clients.len() >= MAX_CLIENTS {
                 let idle = clients.iter().filter(|(_, (client, _))| !client.is_busy());
                 let oldest = idle.min_by_key(|(_, (_, newest))| *newest);
@@ -361,12 +378,15 @@ impl Shared {
                 let oldest = oldest.and_then(|oldest| clients.remove(&oldest));
                 gone = Some(oldest.ok_or_else(ApiError::busy)?.0);
             }
-            clients.insert(session.clone(), (Arc::clone(&client), Instant::now()));
-        }
+            let own = self.session.as_deref().unwrap_or(session);
+            let client = self.gateway.new_client(holder, own, false);
+            clients.insert(session.to_owned(), (Arc::clone(&client), Instant::now()));
+            (client, gone)
+        };
         if let Some(gone) = gone {
             gone.end().await;
         }
-        Ok((client, session))
+        Ok(client)
     }
 }
 
@@ -439,12 +459,6 @@ mod tests {
             digest: [number; 32],
             ..Holder::default()
         };
-        let headers = |session: &str| {
-            HeaderMap::from_iter([(
-                axum::http::HeaderName::from_static(SESSION),
-                session.parse().unwrap(),
-            )])
-        };
         let quiet = |session: &str| {
             let mut clients = lock(&shared.clients);
             let (_, newest) = clients.get_mut(session).unwrap();
@@ -455,14 +469,14 @@ mod tests {
         for _ in 1..MAX_CLIENTS {
             shared.begin(holder(1)).await.unwrap();
         }
-        let known = shared.known(&holder(1), &headers(&session)).unwrap();
+        let known = shared.known(&holder(1), &session).unwrap();
         assert!(Arc::ptr_eq(&known, &client));
         quiet(&session);
         let (_, newest) = shared.begin(holder(1)).await.unwrap();
-        assert!(shared.known(&holder(1), &headers(&session)).is_none());
-        assert!(shared.known(&holder(1), &headers(&newest)).is_some());
+        assert!(shared.known(&holder(1), &session).is_none());
+        assert!(shared.known(&holder(1), &newest).is_some());
         // A session is its token's.
-        assert!(shared.known(&holder(2), &headers(&newest)).is_none());
+        assert!(shared.known(&holder(2), &newest).is_none());
         // Nobody is there who could give way to another.
         for (client, _) in lock(&shared.clients).values() {
             lock(&client.calls).insert("1".to_owned(), Arc::default());

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
+use reqwest::Client;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
-use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 use tokio::task::JoinSet;
@@ -22,8 +22,6 @@ struct Bridge {
     url: String,
     token: String,
     session: Mutex<Option<String>>,
-    /// The client's first message, which begins a session anew after the service was reloaded or restarted.
-    initialize: Mutex<Option<String>>,
 }
 
 /// Passes messages on until the client closes its end.
@@ -34,15 +32,11 @@ pub(super) async fn serve(known: Known) -> Result<Exit> {
         url: format!("{}{}", known.url, server::gateway::PATH),
         token: known.token,
         session: Mutex::default(),
-        initialize: Mutex::default(),
     });
     let (mut lines, mut tasks) = (BufReader::new(stdin()).lines(), JoinSet::new());
     while let Some(line) = lines.next_line().await? {
         let parsed: Value = serde_json::from_str(&line).unwrap_or_default();
         let is_first = parsed.get("method").is_some_and(|it| it == "initialize");
-        if is_first {
-            *lock(&bridge.initialize) = Some(line.clone());
-        }
         // The rest needs its session.
         match is_first {
             true => bridge.pass(&line, &parsed).await,
@@ -67,7 +61,7 @@ impl Bridge {
     /// Sends a message, and prints what answers it. A request that cannot be passed on is answered here.
     async fn pass(&self, line: &str, parsed: &Value) {
         let id = parsed.get("method").and(parsed.get("id"));
-        if let (Err(error), Some(id)) = (self.send_in_session(line).await, id) {
+        if let (Err(error), Some(id)) = (self.send(line).await, id) {
             let error = json!({"code": FAILED, "message": format!("{error:#}")});
             let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
             // A client that is gone needs no answer.
@@ -75,31 +69,12 @@ impl Bridge {
         }
     }
 
-    async fn send_in_session(&self, line: &str) -> Result<()> {
-        if self.send(line, true).await? {
-            return Ok(());
-        }
-        // The session is unknown since the service began anew.
-        let initialize = lock(&self.initialize).clone();
-        *lock(&self.session) = None;
-        if let Some(initialize) = initialize {
-            self.send(&initialize, false).await?;
-            let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-            self.send(&begun.to_string(), false).await?;
-            if self.send(line, true).await? {
-                return Ok(());
-            }
-        }
-        bail!("the service has no such session")
-    }
-
-    /// Sends a message, and prints what answers it if `is_shown`. False if the session is unknown.
-    async fn send(&self, line: &str, is_shown: bool) -> Result<bool> {
+    /// Sends a message, and prints what answers it.
+    async fn send(&self, line: &str) -> Result<()> {
         let mut request = self.client.post(&self.url).bearer_auth(&self.token);
         request = request.header(CONTENT_TYPE, "application/json");
         request = request.header(ACCEPT, "application/json, text/event-stream");
-        let session = lock(&self.session).clone();
-        if let Some(session) = &session {
+        if let Some(session) = lock(&self.session).as_ref() {
             request = request.header(SESSION, session);
         }
         let sent = request.body(line.to_owned()).send().await;
@@ -107,9 +82,6 @@ impl Bridge {
         let mut response =
             sent.context("the service does not answer; is `sluice serve` running?")?;
         let status = response.status();
-        if status == StatusCode::NOT_FOUND && session.is_some() {
-            return Ok(false);
-        }
         let header = |name| response.headers().get(name)?.to_str().ok();
         if let Some(session) = header(SESSION) {
             *lock(&self.session) = Some(session.to_owned());
@@ -122,20 +94,20 @@ impl Bridge {
             while is_stream && let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = rest.drain(..=end).collect();
                 let line = String::from_utf8_lossy(&line);
-                if let Some(data) = line.strip_prefix("data:").filter(|_| is_shown) {
+                if let Some(data) = line.strip_prefix("data:") {
                     print(data.trim())?;
                 }
             }
         }
         let body = String::from_utf8_lossy(&rest);
         let answer: Value = serde_json::from_str(&body).unwrap_or_default();
-        if answer.get("jsonrpc").is_some() && is_shown {
+        if answer.get("jsonrpc").is_some() {
             print(body.trim())?;
         } else if !status.is_success() {
             let why = answer.pointer("/error/message").and_then(Value::as_str);
             bail!("{}", why.unwrap_or("the service refuses the message"));
         }
-        Ok(true)
+        Ok(())
     }
 }
 

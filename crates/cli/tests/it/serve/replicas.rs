@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use store::{NewToken, PoolSettings, Role, Store};
 use test_support::Postgres;
 
-use super::{Service, config, request, rpc};
+use super::{Answer, Service, config, request, rpc};
 use crate::home::{Home, said};
 use crate::proxy::{Upstream, user};
 
@@ -185,14 +185,8 @@ inbox = { effect = "read", limit = "any", rest = ["untrusted"] }
 send = { effect = "irreversible", limit = "any", parameters = ["to"], rest = [] }
 "#;
 
-/// The proxy of one service permits a call, the gateway of the other runs it, and the first one knows the result.
-#[test]
-fn a_permitted_call_runs_at_the_other_service() {
-    let Some(postgres) = Postgres::fast() else {
-        return;
-    };
-    let url = postgres.database();
-    let upstream = Upstream::start();
+/// Two services on one database, each with the server behind its gateway.
+fn mail_services(url: &str, upstream: &Upstream) -> ([Home; 2], [Service; 2]) {
     let homes = [(); 2].map(|()| Home::new());
     let services = homes.each_ref().map(|home| {
         let server = home.path("home/server.js");
@@ -201,10 +195,82 @@ fn a_permitted_call_runs_at_the_other_service() {
             "[app.mail]\ncommand = [\"node\", {server:?}]\ndescriptions = \"trusted\"\n{MAIL}\n[proxy]\non_violation = \"drop\"\n\
              [service]\nsecret_file = \"secret\"\n[state]\nurl = \"{url}\"\n"
         );
-        home.configure(&config(&upstream, &more));
+        home.configure(&config(upstream, &more));
         write_secret(home, &"s".repeat(40));
         Service::start(home, &[])
     });
+    (homes, services)
+}
+
+/// A message of an MCP client in this session, by `method` of HTTP.
+fn mcp(service: &Service, method: &str, token: &str, session: &str, message: &Value) -> Answer {
+    let bearer = format!("Bearer {token}");
+    let headers = [
+        ("authorization", bearer.as_str()),
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+        ("mcp-session-id", session),
+    ];
+    let headers = &headers[..if session.is_empty() { 3 } else { 4 }];
+    let line = format!("{method} /mcp");
+    request(&service.host, &line, headers, &message.to_string()).unwrap()
+}
+
+fn begin_session(service: &Service, token: &str) -> String {
+    let first = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
+    let begun = mcp(service, "POST", token, "", &rpc("initialize", first));
+    let mut lines = begun.head.lines();
+    let session = lines.find_map(|it| it.strip_prefix("mcp-session-id: "));
+    session.unwrap().to_owned()
+}
+
+#[test]
+fn an_mcp_session_goes_on_at_any_service() {
+    let Some(postgres) = Postgres::fast() else {
+        return;
+    };
+    let url = postgres.database();
+    let (_homes, services) = mail_services(&url, &Upstream::start());
+    let [agent, other] = ["agent", "other"].map(|name| token(&url, name, Role::Agent));
+    let session = begin_session(&services[0], &agent);
+    let [list, inbox] = [
+        rpc("tools/list", json!({})),
+        rpc("tools/call", json!({"name": "mail_inbox", "arguments": {}})),
+    ];
+    let goes_on = |at: usize| {
+        for (message, text) in [(&list, "mail_inbox"), (&inbox, "From: eve@evil.example")] {
+            let answer = mcp(&services[at], "POST", &agent, &session, message);
+            let is_done = answer.status == 200 && answer.body.contains(text);
+            assert!(is_done, "{at}: {} {}", answer.status, answer.body);
+        }
+    };
+    for at in [1, 0, 1] {
+        goes_on(at);
+    }
+    services[0].signal("-HUP");
+    services[0].wait_for("the configuration is reloaded");
+    goes_on(0);
+    // It is one for this token, as it was given.
+    let changed = session.replacen(&session[..1], "x", 1);
+    for (token, session) in [(&other, &session), (&agent, &changed)] {
+        for service in &services {
+            let refused = mcp(service, "POST", token, session, &list);
+            assert_eq!(refused.status, 404, "{}", refused.body);
+        }
+    }
+    let ended = mcp(&services[1], "DELETE", &agent, &session, &Value::Null);
+    assert_eq!(ended.status, 204, "{}", ended.body);
+}
+
+/// The proxy of one service permits a call, the gateway of the other runs it, and the first one knows the result.
+#[test]
+fn a_permitted_call_runs_at_the_other_service() {
+    let Some(postgres) = Postgres::fast() else {
+        return;
+    };
+    let url = postgres.database();
+    let upstream = Upstream::start();
+    let (_homes, services) = mail_services(&url, &upstream);
     let token = token(&url, "agent", Role::Agent);
     let bearer = format!("Bearer {token}");
     let tools = ["pay", "sluice_mail_inbox", "sluice_mail_send"].map(|name| {
@@ -225,31 +291,11 @@ fn a_permitted_call_runs_at_the_other_service() {
         answer.json()["choices"][0]["message"].clone()
     };
     // A call at the gateway of a service.
+    let session = begin_session(&services[0], &token);
     let call = |at: usize, tool: &str, arguments: Value| {
-        let post = |session: &str, message: Value| {
-            let headers = [
-                ("authorization", bearer.as_str()),
-                ("content-type", "application/json"),
-                ("accept", "application/json, text/event-stream"),
-                ("mcp-session-id", session),
-            ];
-            let headers = &headers[..if session.is_empty() { 3 } else { 4 }];
-            let answer = request(
-                &services[at].host,
-                "POST /mcp",
-                headers,
-                &message.to_string(),
-            );
-            answer.unwrap()
-        };
-        let first = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
-        let begun = post("", rpc("initialize", first));
-        let session = begun
-            .head
-            .lines()
-            .find_map(|it| it.strip_prefix("mcp-session-id: "));
         let params = json!({"name": tool, "arguments": arguments});
-        post(session.unwrap(), rpc("tools/call", params)).body
+        let message = rpc("tools/call", params);
+        mcp(&services[at], "POST", &token, &session, &message).body
     };
     // After a result of a stranger's nothing is paid, and after another one it is: the proxy knows which is which.
     for (name, tool, text, is_paid) in [
