@@ -99,6 +99,9 @@ pub struct Link {
 pub struct Head {
     /// The version of this form.
     pub version: u32,
+    /// The store of the chain, as [`AuditLog::store`](store::AuditLog::store) names it. Older heads name none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<String>,
     /// The chain and its last entry.
     pub end: Link,
     /// The time of the first entry.
@@ -121,9 +124,10 @@ pub struct Head {
 
 impl Head {
     /// The head of a chain without entries.
-    pub(super) fn begin(chain: ChainId, at: Time) -> Self {
+    pub(super) fn begin(chain: ChainId, store: String, at: Time) -> Self {
         Self {
             version: VERSION,
+            store: Some(store),
             end: Link {
                 chain: chain.to_string(),
                 number: 0,

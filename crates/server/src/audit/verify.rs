@@ -45,6 +45,8 @@ pub struct Report {
     pub removed: usize,
     /// Heads outside of the store that were compared.
     pub witnessed: usize,
+    /// Heads outside of the store that are of chains of other stores.
+    pub others: usize,
     /// The end of each chain that has no closing head: its process is running, or ended without one.
     pub open: Vec<(Link, Time)>,
     /// What is wrong.
@@ -63,7 +65,8 @@ impl Report {
 }
 
 /// Checks all chains of a log. Their heads have to be signed by one of these keys. `witnessed` are lines of heads that were
-/// kept outside of the store, one each; without them a cut end of the newest chain, with its head put back, is not found.
+/// kept outside of the store, one each; without them a cut end of the newest chain, with its head put back, is not found. Heads
+/// of chains that are in another store are not compared.
 ///
 /// The log may be written meanwhile.
 ///
@@ -95,8 +98,16 @@ async fn check(
     let mut report = Report::default();
     // What chains have to have, by chain.
     let mut wanted: BTreeMap<String, Vec<Link>> = BTreeMap::new();
+    let own = log.store();
+    let is_here = |chain: &String| chains.iter().any(|row| row.chain.to_string() == *chain);
     for line in witnessed {
         match Head::read(line).filter(|head| keys.contains(&head.key) && head.is_signed()) {
+            // An imported chain keeps the name of the store that it began in.
+            Some(Head { end, store, .. })
+                if store.as_ref().is_some_and(|it| *it != own) && !is_here(&end.chain) =>
+            {
+                report.others += 1;
+            }
             Some(Head { end, .. }) => {
                 report.witnessed += 1;
                 wanted.entry(end.chain.clone()).or_default().push(end);

@@ -54,8 +54,8 @@ enum Item {
     Note(Time, Box<Note>),
     /// Answered when everything before it is written, or with the reason why it is not.
     Written(oneshot::Sender<Result<(), String>>),
-    /// The same. Nothing is written after it.
-    Close(oneshot::Sender<Result<(), String>>),
+    /// The last note, with its head: in one item, so that no commit is between them. Nothing is written after it.
+    Close(Time, Box<Note>, oneshot::Sender<Result<(), String>>),
 }
 
 impl Audit {
@@ -102,8 +102,8 @@ impl Audit {
     /// # Errors
     /// It cannot be written.
     pub async fn close(&self, note: Note) -> Result<(), String> {
-        self.note(note);
-        self.reply(Item::Close).await
+        let last = |reply| Item::Close(now(), Box::new(note), reply);
+        self.reply(last).await
     }
 
     /// Removes the entries of chains whose last entry is older than `before`. Their heads stay, signed as removed. Returns how
@@ -183,7 +183,8 @@ impl Writer {
                     _ if self.closing => {}
                     Item::Note(at, note) => self.take(at, *note),
                     Item::Written(reply) => replies.push(reply),
-                    Item::Close(reply) => {
+                    Item::Close(at, note, reply) => {
+                        self.take(at, *note);
                         self.closing = true;
                         replies.push(reply);
                     }
@@ -272,7 +273,7 @@ impl Writer {
                 links.extend(ends);
                 let id =
                     ChainId::random().map_err(|error| StateError::Failed(error.to_string()))?;
-                (id, Head::begin(id, *first))
+                (id, Head::begin(id, self.log.store(), *first))
             }
         };
         let count = if is_old {

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use rusqlite::types::Value;
-use server::audit::{AuditKeys, Note};
+use server::audit::{AuditKeys, Note, verify};
 use test_support::Postgres;
 
-use crate::{Place, decision};
+use crate::{Place, decision, keys};
 
 /// Two chains, the second of which names the first one; and the statement that changes them.
 async fn check(server: Option<&Postgres>, statement: &str, expected: &[&str]) {
@@ -222,4 +222,32 @@ fn any_change_of_a_byte_or_a_row_is_found() {
         prop_assert_eq!(cells(&file), rows.clone());
         prop_assert_eq!(wrong, !found.faults.is_empty(), "{:?} {:?}", after, found);
     });
+}
+
+/// A head of a version that named no store in it.
+const OLD: &str = r#"{"version":1,"end":{"chain":"0123456789abcdef0123456789abcdef","number":3,"hash":"abababababababababababababababababababababababababababababababab"},"opened":1700000000000,"at":1700000000000,"closed":true,"key":"20aa49b5dc459dc215e8cf06a7c699efad85f470ad3da713919f1629c7477df8","signature":"f7f1faa00aa52baa3fb086a93e3afec52c78c1f52ae73c7566daa2797c47b754aa85cbb08ad0ec282f1e2843a409b1b14c1095f4a3539fe7ce85efc603571300"}"#;
+
+#[tokio::test]
+async fn heads_of_another_store_are_no_alarm() {
+    let Some(server) = Postgres::fast() else {
+        return;
+    };
+    let (own, other) = (Place::postgres(&server), Place::sqlite());
+    own.chain(2).await;
+    other.chain(3).await;
+    let mut heads = [own.witnessed(), other.witnessed()].concat();
+    let check = async |place: &Place, heads: &[String]| {
+        let report = verify(&*place.log().await, &[keys().public()], heads).await;
+        let report = report.unwrap();
+        let faults = report.faults.iter().map(|fault| fault.kind);
+        (report.witnessed, report.others, faults.collect::<Vec<_>>())
+    };
+    assert_eq!(check(&own, &heads).await, (2, 2, vec![]));
+    // Nor does another folder of files hide that a chain is gone.
+    assert_eq!(
+        check(&Place::sqlite(), &heads).await,
+        (2, 2, vec!["missing"])
+    );
+    heads.push(OLD.to_owned());
+    assert_eq!(check(&own, &heads).await, (3, 2, vec!["missing"]));
 }

@@ -194,3 +194,13 @@ fn keys_follow_from_the_secret_alone() {
     assert!(server::audit::AuditKeys::new(b"short").is_err());
     assert_eq!(Head::read("{}"), None);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_clean_end_closes_its_chain() {
+    let place = Place::sqlite();
+    for _ in 0..50 {
+        place.chain(1).await;
+    }
+    let report = place.verify().await;
+    assert_eq!((report.chains, report.open.len()), (50, 0));
+}

@@ -18,6 +18,10 @@ struct Failing(Arc<dyn AuditLog>, AtomicBool);
 
 #[async_trait]
 impl AuditLog for Failing {
+    fn store(&self) -> String {
+        self.0.store()
+    }
+
     async fn append(&self, batch: &AuditBatch) -> Result<(), StateError> {
         match self.1.load(Ordering::SeqCst) {
             true => Err(StateError::Unavailable("it is gone".to_owned())),

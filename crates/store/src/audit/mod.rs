@@ -72,6 +72,10 @@ pub struct AuditChain {
 /// The audit log in a store. Each method is one transaction.
 #[async_trait]
 pub trait AuditLog: Send + Sync {
+    /// The name of the store, which its password is no part of: `files` for those of a state folder, wherever it is, or the
+    /// address of a database. It is not kept in the store, so that no one who can write there changes it.
+    fn store(&self) -> String;
+
     /// Appends all of the entries and replaces the head, durably, or does nothing. The same batch may be appended again after
     /// an error, whether it was written before or not.
     ///

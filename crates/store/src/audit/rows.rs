@@ -53,6 +53,13 @@ pub(crate) struct AuditRows(pub(crate) Tables);
 
 #[async_trait]
 impl AuditLog for AuditRows {
+    fn store(&self) -> String {
+        match &self.0 {
+            Tables::Sqlite(_) => "files".to_owned(),
+            Tables::Postgres(postgres) => postgres.place(),
+        }
+    }
+
     async fn append(&self, batch: &AuditBatch) -> Result<(), StateError> {
         let AuditBatch { entries, links, .. } = batch;
         let inserted = match &self.0 {
