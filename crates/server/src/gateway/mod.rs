@@ -273,15 +273,16 @@ impl Gateway {
             outside,
             Arc::clone(self),
             client.name.clone(),
-            client.holder.tenant.clone(),
+            client.holder.clone(),
         ));
         client
     }
 
     /// Writes an event down. What cannot be written must not be done.
-    fn record(&self, client: &str, tenant: Option<&str>, event: Event) -> Result<(), String> {
+    fn record(&self, client: &str, holder: &Holder, event: Event) -> Result<(), String> {
         let at = At {
-            tenant,
+            tenant: holder.tenant.as_deref(),
+            asker: holder.name.as_deref(),
             ..At::new("gateway", client)
         };
         self.parts.sinks.event(&at, &event);
@@ -298,11 +299,11 @@ async fn record_outside(
     mut outside: mpsc::Receiver<Event>,
     gateway: Arc<Gateway>,
     client: String,
-    tenant: Option<String>,
+    holder: Holder,
 ) {
     while let Some(event) = outside.recv().await {
         // A trace that fails refuses the next call.
-        let _ = gateway.record(&client, tenant.as_deref(), event);
+        let _ = gateway.record(&client, &holder, event);
     }
 }
 
@@ -644,7 +645,7 @@ impl Client {
     }
 
     fn record(&self, event: Event) -> Result<(), String> {
-        (self.gateway).record(&self.name, self.holder.tenant.as_deref(), event)
+        (self.gateway).record(&self.name, &self.holder, event)
     }
 }
 

@@ -106,6 +106,19 @@ fn an_app_is_told_the_trace_of_its_call() {
     assert!(meta["progressToken"].is_string() && meta["traceparent"].is_null());
     service.signal("-TERM");
     assert_eq!(service.end(), Some(0), "{}", service.err());
+    // The audit log names the agent, or the approver and for whom.
+    let (_, entries, _) = home.run(&["audit", "show", "--json"]);
+    let entries = entries.lines().map(|line| {
+        let entry: Value = serde_json::from_str(line).unwrap();
+        entry["note"]["about"].clone()
+    });
+    let of_gateway = entries.filter(|about| about["front"] == "gateway");
+    let of_gateway: Vec<Value> = of_gateway.collect();
+    let names = |about: &Value| about["who"] == "agent" || about["asker"] == "agent";
+    assert!(
+        of_gateway.len() >= 4 && of_gateway.iter().all(names),
+        "{of_gateway:?}"
+    );
     let spans = spans.lock().unwrap();
     // Numbers are bytes there.
     let has = |bytes: &[u8]| spans.windows(bytes.len()).any(|at| at == bytes);
