@@ -45,9 +45,7 @@ pub(crate) fn database(state: &StateSettings) -> Result<Option<String>> {
 /// Opens the store that the configuration names.
 pub(crate) async fn store(config: &Config) -> Result<Store> {
     match database(&config.state)? {
-        Some(url) => Store::postgres(&url, &PoolSettings::default())
-            .await
-            .context("the database of [state] cannot be used"),
+        Some(url) => Ok(Store::postgres(&url, &PoolSettings::default()).await?),
         None => {
             let folder = paths::state()?;
             Store::sqlite(&folder).context("the state cannot be read")
@@ -88,7 +86,7 @@ pub(crate) async fn claim(
         if there.as_ref().is_some_and(|it| it.body != body) && !replaces {
             bail!(
                 "the store is that of a deployment with another secret, by which its conversations are found; use the \
-                 secret_file or {SECRET} of the other services\n`sluice serve --new-secret` takes this one, and finds none of \
+                 secret_file or {SECRET} of the other services, or the file `secret` of the folder that was copied\n`sluice serve --new-secret` takes this one, and finds none of \
                  the conversations before"
             );
         }
@@ -181,16 +179,24 @@ pub(crate) fn heads() -> Result<PathBuf> {
     Ok(paths::state()?.join("audit-heads.jsonl"))
 }
 
-/// The public key of the audit log of this deployment.
-pub(crate) fn audit_key(config: &Config) -> Result<String> {
-    Ok(keys(&secret(config)?)?.public())
-}
-
-/// The public keys of the audit log: that of the deployment, and that of commands of this user without a configuration.
+/// The public keys of the audit log: that of the deployment, and that of commands of this user without a configuration. No
+/// secret is made for them.
 pub(crate) fn audit_keys(config: &Config) -> Result<Vec<String>> {
-    let mut all = vec![audit_key(config)?];
-    if database(&config.state)?.is_none() {
-        all.push(keys(&own_secret()?)?.public());
+    let own = match database(&config.state)? {
+        Some(_) => None,
+        None => found_secret()?,
+    };
+    let all = given(config)?.into_iter().chain(own);
+    let all: Vec<String> = all
+        .map(|secret| Ok(keys(&secret)?.public()))
+        .collect::<Result<_>>()?;
+    if all.is_empty() {
+        bail!(
+            "{} has no file `secret`, whose key signs the audit log; a service makes it at its first start\n\
+             If the log was copied here, copy this file too, or give --key KEY; `sluice audit key` prints it where the log \
+             was written",
+            paths::state()?.display()
+        );
     }
     Ok(all)
 }
@@ -224,8 +230,21 @@ pub(crate) async fn note(config: Option<&Config>, note: Note) -> Result<()> {
     noted.map_err(|why| anyhow!(why))
 }
 
+/// The secret of this machine, if it is there.
+fn found_secret() -> Result<Option<Vec<u8>>> {
+    match fs::read(paths::state()?.join("secret")) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        read => Ok(Some(
+            read.context("the secret of the deployment cannot be read")?,
+        )),
+    }
+}
+
 /// The secret of this machine, made if it is not there.
 fn own_secret() -> Result<Vec<u8>> {
+    if let Some(secret) = found_secret()? {
+        return Ok(secret);
+    }
     let folder = paths::state()?;
     // Others who can change the folder could replace what is in it.
     fs::DirBuilder::new()
@@ -235,18 +254,14 @@ fn own_secret() -> Result<Vec<u8>> {
     let file = folder.join("secret");
     let mut random = [0; 32];
     getrandom(&mut random, GetRandomFlags::empty())?;
-    if !file.exists() {
-        // Its mode is 0600. Another process may be making it too; the first one counts.
-        let mut made = tempfile::NamedTempFile::new_in(&folder)?;
-        made.write_all(hex(&random).as_bytes())?;
-        made.as_file().sync_all()?;
-        match made.persist_noclobber(&file) {
-            Ok(_) => {}
-            Err(error) if error.error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => {
-                return Err(error.error).context("the secret of the deployment cannot be saved");
-            }
+    // Its mode is 0600. Another process may be making it too; the first one counts.
+    let mut made = tempfile::NamedTempFile::new_in(&folder)?;
+    made.write_all(hex(&random).as_bytes())?;
+    made.as_file().sync_all()?;
+    match made.persist_noclobber(&file) {
+        Err(error) if error.error.kind() != ErrorKind::AlreadyExists => {
+            Err(error.error).context("the secret of the deployment cannot be saved")
         }
+        _ => fs::read(&file).context("the secret of the deployment cannot be read"),
     }
-    fs::read(&file).context("the secret of the deployment cannot be read")
 }

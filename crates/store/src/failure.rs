@@ -33,3 +33,14 @@ pub enum StateError {
     #[error(transparent)]
     Database(#[from] DatabaseError),
 }
+
+impl StateError {
+    /// The same of a database at this place.
+    pub(crate) fn at(self, place: &str) -> Self {
+        match self {
+            Self::Unavailable(why) => Self::Unavailable(format!("{place}: {why}")),
+            Self::Failed(why) => Self::Failed(format!("{place}: {why}")),
+            other => other,
+        }
+    }
+}

@@ -93,7 +93,8 @@ impl Postgres {
                 })
             })
             .connect_lazy_with(options);
-        migrate(&pool).await?;
+        let place = place(&pool.connect_options());
+        migrate(&pool).await.map_err(|error| error.at(&place))?;
         let since = Instant::now();
         let link = Link {
             pool,
@@ -106,9 +107,11 @@ impl Postgres {
 
     /// Connects, and does nothing.
     pub(crate) async fn reach(url: &str, settings: &PoolSettings) -> Result<(), StateError> {
+        let options = options(url)?;
+        let place = place(&options);
         let pool = PgPoolOptions::new().acquire_timeout(settings.wait);
-        let pool = pool.connect_with(options(url)?).await;
-        pool.map(drop).map_err(|error| fault(&error))
+        let pool = pool.connect_with(options).await;
+        pool.map(drop).map_err(|error| fault(&error).at(&place))
     }
 
     /// A transaction without a deadline, begun by these statements, for work that takes long.
@@ -123,13 +126,7 @@ impl Postgres {
 
     /// The database, without the password.
     pub(crate) fn place(&self) -> String {
-        let options = self.link().pool.connect_options();
-        let (host, port) = (options.get_host(), options.get_port());
-        let name = options.get_database().unwrap_or(options.get_username());
-        match options.get_socket() {
-            Some(socket) => format!("postgres:{name} at {}", socket.display()),
-            None => format!("postgres://{host}:{port}/{name}"),
-        }
+        place(&self.link().pool.connect_options())
     }
 
     /// Runs `work` until it is done, within the deadline. It runs again if PostgreSQL rolled it back for another transaction,
@@ -243,6 +240,16 @@ fn is_rolled_back(fault: &Fault) -> bool {
 fn code(error: &sqlx::Error) -> Option<String> {
     let code = error.as_database_error()?.code()?;
     Some(code.into_owned())
+}
+
+/// A database, without the password.
+fn place(options: &PgConnectOptions) -> String {
+    let (host, port) = (options.get_host(), options.get_port());
+    let name = options.get_database().unwrap_or(options.get_username());
+    match options.get_socket() {
+        Some(socket) => format!("postgres:{name} at {}", socket.display()),
+        None => format!("postgres://{host}:{port}/{name}"),
+    }
 }
 
 fn options(url: &str) -> Result<PgConnectOptions, StateError> {

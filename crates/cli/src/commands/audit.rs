@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use serde_json::json;
-use server::audit::{Entry, ocsf, verify};
+use server::audit::{Entry, Fault, ocsf, verify};
 use store::{AuditLog, ChainId, Time};
 
 use super::token::duration;
@@ -89,7 +89,10 @@ pub(crate) async fn audit(args: &Audit) -> Result<Exit> {
     let config = args.file.open(!matches!(args.action, Action::Key))?;
     let log = async || anyhow::Ok(deployment::store(&config).await?.audit());
     match &args.action {
-        Action::Key => print(&deployment::audit_key(&config)?)?,
+        Action::Key => {
+            let keys = deployment::audit_keys(&config)?;
+            keys.first().map_or(Ok(()), |key| print(key))?;
+        }
         Action::Verify { heads, keys, json } => {
             let keys = match keys.is_empty() {
                 true => deployment::audit_keys(&config)?,
@@ -142,6 +145,7 @@ async fn check(
             "entries": report.entries,
             "removed": report.removed,
             "heads": report.witnessed,
+            "heads_of_other_stores": report.others,
             "open": open.collect::<Vec<_>>(),
             "faults": report.faults,
         }))?;
@@ -159,10 +163,22 @@ async fn check(
     let entries = counted(usize::try_from(report.entries)?, "entry", "entries");
     let chains = counted(report.chains, "chain", "chains");
     let heads = counted(report.witnessed, "head", "heads");
+    if report.others > 0 {
+        let others = counted(report.others, "head is", "heads are");
+        say(&format!(
+            "{others} of chains of another store than {}, and not compared\n",
+            log.store()
+        ));
+    }
+    let is_of_key = |fault: &Fault| ["key", "witness"].contains(&fault.kind);
     match exit {
         Exit::Done => say(&format!(
             "{entries} in {chains} are as they were written; {heads} outside of the store agree\n"
         )),
+        _ if report.faults.iter().all(is_of_key) => say(
+            "All that is wrong is the key. If the secret here is not that of the log, copy the file `secret` of its service, or\n\
+             give --key KEY, which `sluice audit key` prints there. If it is, the log was written anew by another program\n",
+        ),
         _ => say(
             "The log was changed. Keep a copy of the database and of the heads before anything else, compare with a backup\n\
              (`sluice audit verify` on a restored one), and look who can write to the database\n",

@@ -8,6 +8,13 @@ use crate::home::{Home, said};
 fn commands_note_what_they_change_and_a_change_of_the_log_is_found() {
     let home = Home::with("");
     let run = |arguments: &[&str]| said(&home.sluice(arguments).output().unwrap());
+    // To read the log makes no secret, which would be another one than that of a log that is copied here.
+    let secret = home.path("state/sluice/secret");
+    for (what, expected) in [("show", 0), ("export", 0), ("verify", 1), ("key", 1)] {
+        let (code, _, error) = run(&["audit", what]);
+        assert!(code == expected && !secret.exists(), "{what}: {error}");
+        assert_eq!(error.contains("copy this file too"), code == 1, "{error}");
+    }
     let (code, _, error) = run(&["token", "new", "bot", "--role", "agent"]);
     assert_eq!(code, 0, "{error}");
     let (code, _, _) = run(&["token", "revoke", "nobody"]);
@@ -59,7 +66,10 @@ fn commands_note_what_they_change_and_a_change_of_the_log_is_found() {
     let (_, key, _) = run(&["audit", "key"]);
     assert_eq!(key.trim().len(), 64);
     let (code, _, text) = run(&["audit", "verify", "--key", &"0".repeat(64)]);
-    assert!(code == 3 && text.contains("another key"), "{text}");
+    assert!(
+        code == 3 && text.contains("another key") && text.contains("copy the file `secret`"),
+        "{text}"
+    );
 
     let file = rusqlite::Connection::open(home.path("state/sluice/audit.db")).unwrap();
     let change = "UPDATE audit_entry SET entry = replace(entry, 'revoke', 'new')";

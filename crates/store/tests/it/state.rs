@@ -678,3 +678,13 @@ async fn postgres_is_reached_by_tls_that_the_url_demands() {
         assert!(!format!("{text} {error:?}").contains(PASSWORD), "{text}");
     }
 }
+
+#[tokio::test]
+async fn a_database_that_does_not_answer_is_named_without_its_password() {
+    let url = "postgres://ada:canary@127.0.0.1:9/sluice";
+    let error = Store::reach(url, &PoolSettings::default()).await;
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("127.0.0.1:9/sluice"), "{text}");
+    assert_eq!(text.matches("cannot be used").count(), 1, "{text}");
+    assert!(!text.contains("canary"), "{text}");
+}

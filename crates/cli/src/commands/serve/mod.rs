@@ -124,6 +124,7 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
     }
     keeping.abort();
     own.close().await?;
+    info!("stopped");
     Ok(Exit::Done)
 }
 
