@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use axum::http::{HeaderMap, StatusCode, header::AUTHORIZATION};
 use sha2::{Digest, Sha256};
+use store::Role;
 
 use crate::api::error::ApiError;
 use crate::locks::lock;
@@ -28,6 +29,8 @@ const MOST: usize = 4_096;
 pub struct Agent {
     /// The name of the token.
     pub name: String,
+    /// What the token is for: one of another role is refused.
+    pub role: Role,
     /// Whose budget it uses.
     pub tenant: Option<String>,
 }
@@ -91,9 +94,9 @@ impl Access {
         is_required: bool,
     ) -> Result<Option<Holder>, ApiError> {
         let own = headers.get(TOKEN).and_then(|token| token.to_str().ok());
-        let keys = keys(headers).filter(|key| key.starts_with(PREFIX));
+        let tokens = keys(headers).filter(|key| key.starts_with(PREFIX));
         let mut is_given = false;
-        for secret in own.into_iter().chain(keys) {
+        for secret in own.into_iter().chain(tokens) {
             is_given = true;
             if let Some(holder) = self.find(secret).await? {
                 return Ok(Some(holder));
@@ -102,9 +105,9 @@ impl Access {
         if !is_given && !is_required && !self.0.is_required {
             return Ok(None);
         }
-        let message = match is_given {
+        let message = match is_given || keys(headers).any(|key| !key.is_empty()) {
             true => {
-                "this token does not count any more, or never did; make one with `sluice token new NAME --role agent`"
+                "this token is unknown, revoked or expired; make one with `sluice token new NAME --role agent`"
             }
             false => {
                 "this service needs a token, as the API key, as `Authorization: Bearer` or as `x-sluice-token`; \
@@ -140,18 +143,19 @@ impl Access {
                 found
             }
         };
-        let Some(Agent { name, tenant }) = agent else {
+        let Some(Agent { name, role, tenant }) = agent else {
             return Ok(None);
         };
-        let is_known = |name: &String| self.0.tenants.is_empty() || self.0.tenants.contains(name);
-        if let Some(unknown) = tenant.as_ref().filter(|name| !is_known(name)) {
-            let message = format!(
-                "the tenant {unknown} of this token is not in the configuration; add [tenant.{unknown}]"
-            );
+        sink::set_sender(&name, tenant.as_deref());
+        if role != Role::Agent {
+            let message = "this token is one of an approver or admin; make one with `sluice token new NAME --role agent`";
             return Err(ApiError::new(StatusCode::FORBIDDEN, message));
         }
-        if let Some(tenant) = &tenant {
-            sink::set_tenant(tenant);
+        let is_known = |name: &String| self.0.tenants.is_empty() || self.0.tenants.contains(name);
+        if tenant.as_ref().is_some_and(|name| !is_known(name)) {
+            let message =
+                "the tenant of this token is not in the configuration; add its table [tenant.NAME]";
+            return Err(ApiError::new(StatusCode::FORBIDDEN, message));
         }
         let name = Some(name);
         Ok(Some(Holder {
@@ -202,6 +206,7 @@ mod tests {
     async fn a_token_counts_until_it_is_revoked() {
         let tenant = |name: &str| Agent {
             name: "a".to_owned(),
+            role: Role::Agent,
             tenant: Some(name.to_owned()),
         };
         let one = Arc::new(One(Mutex::new(Some(tenant("team")))));
@@ -226,6 +231,13 @@ mod tests {
         assert_eq!(status(&headers(TOKEN, "sluice-down")).await, Err(503));
         let given = headers(TOKEN, "sluice-a");
         *one.0.lock().unwrap() = Some(tenant("other"));
+        tokio::time::sleep(FRESH).await;
+        assert_eq!(status(&given).await, Err(403));
+        let approver = Agent {
+            role: Role::Approver,
+            ..tenant("team")
+        };
+        *one.0.lock().unwrap() = Some(approver);
         tokio::time::sleep(FRESH).await;
         assert_eq!(status(&given).await, Err(403));
         *one.0.lock().unwrap() = None;

@@ -353,8 +353,8 @@ async fn pass(State(shared): State<Arc<Shared>>, request: Request) -> Response {
             _ => shared.answer(route, request).await,
         }
     };
-    let (tenant, (response, running)) = sink::with_tenant(answering).await;
-    measured.answered(response.status().as_u16(), tenant.as_deref());
+    let (sender, (response, running)) = sink::with_sender(answering).await;
+    measured.answered(&response, &sender);
     let kind = response.headers().get(CONTENT_TYPE);
     let is_stream = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
     let last = is_stream.then(|| route.last_event(&error())).flatten();

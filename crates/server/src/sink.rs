@@ -15,8 +15,8 @@ pub const REDEEMED: &str = ", by another front";
 tokio::task_local! {
     /// The number of the request that this task works on.
     static REQUEST: u64;
-    /// The tenant of the request of HTTP that this task answers, once its token is known.
-    static TENANT: Arc<OnceLock<String>>;
+    /// Whose token the request of HTTP has that this task answers, once it is known.
+    static SENDER: Arc<OnceLock<Sender>>;
 }
 
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
@@ -105,17 +105,25 @@ pub trait EventSink: Send + Sync {
     }
 }
 
-/// Answers a request of HTTP. Returns the tenant of its token, too.
-pub(crate) async fn with_tenant<T>(work: impl Future<Output = T>) -> (Option<String>, T) {
-    let found = Arc::<OnceLock<String>>::default();
-    let done = TENANT.scope(Arc::clone(&found), work).await;
-    (found.get().cloned(), done)
+/// The token of a request.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sender {
+    pub(crate) token: Option<String>,
+    pub(crate) tenant: Option<String>,
 }
 
-/// The token of the request is this tenant's.
-pub(crate) fn set_tenant(name: &str) {
+/// Answers a request of HTTP. Returns whose token it has, too.
+pub(crate) async fn with_sender<T>(work: impl Future<Output = T>) -> (Sender, T) {
+    let found = Arc::<OnceLock<Sender>>::default();
+    let done = SENDER.scope(Arc::clone(&found), work).await;
+    (found.get().cloned().unwrap_or_default(), done)
+}
+
+/// The request has the token of this name, which is this tenant's.
+pub(crate) fn set_sender(token: &str, tenant: Option<&str>) {
+    let (token, tenant) = (Some(token.to_owned()), tenant.map(str::to_owned));
     // Outside of a service no one asks.
-    let _ = TENANT.try_with(|found| found.set(name.to_owned()));
+    let _ = SENDER.try_with(|found| found.set(Sender { token, tenant }));
 }
 
 /// All sinks of a process.

@@ -9,22 +9,26 @@ use axum::{
 use llm::{ErrorKind, ProviderError};
 use serde_json::{Value, json};
 
+/// Why a request was refused, if it is said in words of the program alone, which the log may have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reason(pub(crate) &'static str);
+
 #[derive(Debug, Clone)]
 pub(crate) struct ApiError {
     pub(super) status: StatusCode,
     pub(super) kind: Cow<'static, str>,
     pub(super) code: Option<Cow<'static, str>>,
-    pub(super) message: String,
+    pub(super) message: Cow<'static, str>,
     retry_after: Option<Duration>,
 }
 
 impl ApiError {
-    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+    pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
     /// An error whose kind follows from its status.
-    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, message: impl Into<Cow<'static, str>>) -> Self {
         let kind = match status {
             StatusCode::UNAUTHORIZED => "authentication_error",
             StatusCode::FORBIDDEN => "permission_error",
@@ -43,12 +47,12 @@ impl ApiError {
     }
 
     /// Something went wrong here, which is not the client's mistake.
-    pub(crate) fn internal(reason: impl Into<String>) -> Self {
+    pub(crate) fn internal(reason: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, reason)
     }
 
     /// Something that this needs does not answer at present.
-    pub(crate) fn unavailable(reason: impl Into<String>) -> Self {
+    pub(crate) fn unavailable(reason: impl Into<Cow<'static, str>>) -> Self {
         Self {
             retry_after: Some(Duration::from_secs(1)),
             ..Self::new(StatusCode::SERVICE_UNAVAILABLE, reason)
@@ -171,6 +175,9 @@ impl ApiError {
     /// The answer to a request that failed, with the status and body of its API.
     pub(super) fn respond(&self, status: StatusCode, body: Value) -> Response {
         let mut response = (status, axum::Json(body)).into_response();
+        if let Cow::Borrowed(words) = self.message {
+            response.extensions_mut().insert(Reason(words));
+        }
         if let Some(wait) = self.retry_after {
             let seconds = HeaderValue::from(wait.as_secs().max(1));
             response.headers_mut().insert(RETRY_AFTER, seconds);

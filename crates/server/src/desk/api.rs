@@ -26,6 +26,7 @@ use crate::api::{
     error::ApiError,
     http::{self, Budget, Hosts, Peer, json_body},
 };
+use crate::sink;
 
 /// Bytes of all answers that are read at once. It is room of their own.
 const BODY_BYTES: usize = 1 << 20;
@@ -101,17 +102,23 @@ impl Api {
             };
         }
         let admitted = self.store.admit(given, now()).await.map_err(failed)?;
-        let message = match admitted {
+        if let Some(token) = &admitted {
+            sink::set_sender(&token.name, token.tenant.as_deref());
+        }
+        let (status, message) = match admitted {
             // An agent does not answer its own questions.
-            Some(token) if token.role == Role::Agent => {
-                "this token is one of an agent, which sees no questions; make one with `sluice token new NAME --role approver`"
-            }
+            Some(token) if token.role == Role::Agent => (
+                StatusCode::FORBIDDEN,
+                "this token is one of an agent, which sees no questions; make one with `sluice token new NAME --role approver`",
+            ),
             Some(token) => return Ok(Rights::Token(token)),
-            None => {
-                "wrong token; use one of `sluice token new`, or the one that was printed at the start"
-            }
+            None => (
+                StatusCode::UNAUTHORIZED,
+                "no token was sent, or it is unknown, revoked or expired; use one of `sluice token new`, or the one that was \
+                 printed at the start",
+            ),
         };
-        Err(ApiError::new(StatusCode::UNAUTHORIZED, message))
+        Err(ApiError::new(status, message))
     }
 
     /// A question that this sender may see. One that it may not see is as unknown as one that does not exist.

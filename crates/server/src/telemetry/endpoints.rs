@@ -93,21 +93,21 @@ async fn ready(State(all): State<Endpoints>) -> Response {
 }
 
 async fn admin_metrics(all: State<Endpoints>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let mut status = StatusCode::UNAUTHORIZED;
     if let Some(token) = bearer(&headers) {
         let found = all.desk.admit(token, SystemTime::now().into());
         let found = all.metrics.stored("token", found).await;
         let failed = |_| ApiError::unavailable("tokens cannot be checked now; try again");
-        if found
-            .map_err(failed)?
-            .is_some_and(|token| token.role == Role::Admin)
-        {
-            return Ok(metrics(all).await);
+        match found.map_err(failed)? {
+            Some(token) if token.role == Role::Admin => return Ok(metrics(all).await),
+            Some(_) => status = StatusCode::FORBIDDEN,
+            None => {}
         }
     }
     all.metrics.login_denied("metrics");
-    let message = "metrics need the token of an administrator as Authorization: Bearer; `metrics_listen` of [service] \
+    let message = "metrics need the token of an administrator, not expired or revoked, as Authorization: Bearer; `metrics_listen` of [service] \
                    is an address that needs none";
-    Err(ApiError::new(StatusCode::UNAUTHORIZED, message))
+    Err(ApiError::new(status, message))
 }
 
 async fn metrics(State(all): State<Endpoints>) -> Response {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use axum::response::Response;
 use hub::trace::{Event, UNANSWERED, Usage};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -17,8 +18,9 @@ use prometheus_client::registry::Registry;
 use tracing::{info, warn};
 
 use super::names::PolicyNames;
+use crate::api::error::Reason;
 use crate::api::route::Route;
-use crate::sink::{At, EventSink, Work};
+use crate::sink::{At, EventSink, Sender, Work};
 
 type Labels = Vec<(&'static str, String)>;
 type Label<'a> = (&'static str, &'a str);
@@ -292,12 +294,17 @@ pub(crate) struct MeasuredRequest {
 }
 
 impl MeasuredRequest {
-    /// It was answered with this status of HTTP. `tenant` is that of its token, if it has one.
-    pub(crate) fn answered(&self, status: u16, tenant: Option<&str>) {
-        let (front, dialect) = (self.front, self.dialect);
+    /// It was answered so.
+    pub(crate) fn answered(&self, response: &Response, sender: &Sender) {
+        let (front, dialect, status) = (self.front, self.dialect, response.status().as_u16());
+        let (token, tenant) = (sender.token.as_deref(), sender.tenant.as_deref());
         if status >= 400 {
             let seconds = self.begun.elapsed().as_secs_f64();
-            info!(front, dialect, tenant, status, seconds, "request refused");
+            let reason = response.extensions().get().map(|Reason(words)| *words);
+            info!(
+                front,
+                dialect, token, tenant, status, seconds, reason, "request refused"
+            );
         }
         if status == 401 || status == 403 && front == "desk" {
             self.metrics.login_denied(front);

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use server::access::{Access, Agent, Agents};
 use server::limits::{Budget, Limits};
 use server::{At, EventSink, Sinks};
+use store::Role;
 use tokio::time::sleep;
 
 use crate::stage::{Always, Stage, Watcher, result, serve, setup, user};
@@ -126,7 +127,8 @@ impl Agents for Tenants {
     async fn admit(&self, secret: &str) -> Result<Option<Agent>, String> {
         let tenant = secret.strip_prefix("sluice-").map(str::to_owned);
         let name = "agent".to_owned();
-        Ok(Some(Agent { name, tenant }))
+        let role = Role::Agent;
+        Ok(Some(Agent { name, role, tenant }))
     }
 }
 

@@ -52,8 +52,12 @@ fn setup(store: &Arc<Desk>, address: SocketAddr, hosts: &[&str]) -> PageSetup {
 }
 
 async fn stage() -> Stage {
+    stage_with(Desk::in_memory().unwrap()).await
+}
+
+async fn stage_with(store: Desk) -> Stage {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let store = Arc::new(Desk::in_memory().unwrap());
+    let store = Arc::new(store);
     let page = Page::bind(setup(&store, LOCAL, &[SERVED])).await.unwrap();
     let url = page.routes.url();
     let (logins, (end, ended)) = (page.routes.logins(), oneshot::channel());
@@ -299,6 +303,20 @@ async fn a_code_logs_in_one_browser_once() {
     let out = got(browser.post("/logout", &[("csrf", &browser.csrf)])).await;
     assert_eq!(out.0, 303);
     assert_eq!(got(browser.get("/")).await.0, 303);
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_checked_is_not_called_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state/desk.db");
+    let stage = stage_with(Desk::open(&file).unwrap()).await;
+    let other = rusqlite::Connection::open(&file).unwrap();
+    other.execute_batch("DROP TABLE token").unwrap();
+    let (status, _, text) = got(stage.form("/login", &[("token", "sluice-x")])).await;
+    assert!(
+        status == 503 && text.contains("cannot be checked now"),
+        "{text}"
+    );
 }
 
 #[tokio::test]

@@ -94,7 +94,7 @@ fn the_one_who_asks_is_the_token_and_allows_no_own_question() {
             assert_eq!(question["asker"], asker);
             assert_eq!(question["approvers"], json!(["Ada", "Bob"]));
             for (token, word, expected) in
-                [(agent, "no", 401), (own, "once", 403), (other, "once", 200)]
+                [(agent, "no", 403), (own, "once", 403), (other, "once", 200)]
             {
                 let status = answer(&service.host, token, &question, word);
                 assert_eq!(status, expected, "{asker} {word}");

@@ -310,10 +310,19 @@ fn three_fronts_answer_at_one_address_until_sigterm() {
         assert_eq!(service.get(path, &[]).unwrap().status, 200, "{path}");
     }
     // The upstream's key is the operator's: agents need a token, and an approver's is none.
-    for wrong in ["", "sk-other", "sluice-other", &ada] {
+    for (wrong, status, why) in [
+        ("", 401, "needs a token"),
+        ("sk-other", 401, "unknown, revoked or expired"),
+        ("sluice-other", 401, "unknown, revoked or expired"),
+        (&*ada, 403, "one of an approver"),
+    ] {
         let refused = service.chat(wrong, &[user("hello")]).unwrap();
-        assert_eq!(refused.status, 401, "{wrong}: {}", refused.body);
+        assert_eq!(refused.status, status, "{wrong}: {}", refused.body);
+        assert!(refused.body.contains(why), "{}", refused.body);
+        // The log says the same.
+        service.wait_for(why);
     }
+    assert!(service.err().contains("token=\"ada\""), "{}", service.err());
     let answer = service.chat(&agent, &[user("hello")]).unwrap();
     assert_eq!(answer.status, 200, "{}", answer.body);
     assert_eq!(answer.json()["choices"][0]["message"]["content"], "Done.");
@@ -376,6 +385,26 @@ fn three_fronts_answer_at_one_address_until_sigterm() {
     assert_eq!(service.chat(&agent, &[user("hello")]).unwrap().status, 401);
     service.signal("-TERM");
     assert_eq!(service.end(), Some(0), "{}", service.err());
+}
+
+#[test]
+fn each_clean_end_closes_its_chain_of_the_audit_log() {
+    let home = Home::with("");
+    for number in 0..10 {
+        let mut service = Service::start(&home, &[]);
+        service.signal("-TERM");
+        assert_eq!(service.end(), Some(0), "{}", service.err());
+        assert!(service.err().contains("stopped"), "{}", service.err());
+        let (code, _, err) = home.run(&["token", "new", &format!("a{number}"), "--role", "agent"]);
+        assert_eq!(code, 0, "{err}");
+    }
+    let (code, out, err) = home.run(&["audit", "verify", "--json"]);
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (code, &report["chains"], &report["open"]),
+        (0, &json!(20), &json!([])),
+        "{err}"
+    );
 }
 
 #[test]
@@ -521,9 +550,9 @@ fn metrics_need_an_admin_or_an_address_of_their_own() {
         let headers = [&[("authorization", bearer.as_str())], headers].concat();
         service.get(path, &headers).unwrap()
     };
-    for other in ["", &agent, &approver] {
+    for (other, status) in [("", 401), (&*agent, 403), (&*approver, 403)] {
         let refused = get("/metrics", other, &[]);
-        assert_eq!(refused.status, 401);
+        assert_eq!(refused.status, status);
         assert!(refused.body.contains("metrics_listen"), "{}", refused.body);
     }
     assert_eq!(service.chat(&agent, &[user("hello")]).unwrap().status, 200);

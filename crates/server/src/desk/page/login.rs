@@ -20,6 +20,9 @@ use super::shared::{Origin, Shared, cookie, set_cookie};
 const WRONG: &str =
     "This token is unknown, revoked or expired. `sluice token list` shows the valid ones.";
 
+const AGENT: &str =
+    "This token is one of an agent, which sees no questions. `sluice token new NAME` makes one.";
+
 /// To the login, with nothing that depends on what was asked for.
 pub(super) fn to_login() -> Response {
     (StatusCode::SEE_OTHER, [(LOCATION, "/login")]).into_response()
@@ -54,10 +57,15 @@ pub(super) async fn admit(
     Extension(origin): Extension<Origin>,
     Form(Token { token }): Form<Token>,
 ) -> Response {
-    let admitted = shared.store.admit(token.trim(), now()).await;
-    let token = admitted.ok().flatten();
-    let token = token.filter(|token| token.role != Role::Agent);
-    enter(&shared, &origin, token.map(Some).ok_or(WRONG)).await
+    let admitted = match shared.store.admit(token.trim(), now()).await {
+        Ok(Some(token)) if token.role == Role::Agent => Err(AGENT),
+        Ok(token) => token.map(Some).ok_or(WRONG),
+        Err(_) => {
+            let why = "Tokens cannot be checked now. Try again.";
+            return form(StatusCode::SERVICE_UNAVAILABLE, why);
+        }
+    };
+    enter(&shared, &origin, admitted).await
 }
 
 pub(super) async fn leave(
