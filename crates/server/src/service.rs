@@ -39,6 +39,8 @@ use crate::telemetry::{Check, Endpoints, MeasuredRequest, Metrics};
 
 /// Where the page of the desk is found, at any name of the service.
 pub const DESK: &str = "/sluice/desk";
+/// How long requests may go on at fronts that were replaced. A stream that a client leaves open ends then.
+const REPLACED: Duration = Duration::from_secs(600);
 /// How long requests may take to answer that they were cut.
 const FLUSH: Duration = Duration::from_secs(1);
 
@@ -235,8 +237,7 @@ impl ServiceHandle {
         let mut replaced = lock(&self.0.replaced);
         replaced.retain(|fronts| fronts.strong_count() > 0);
         replaced.push(Arc::downgrade(&before));
-        let patience = self.0.drain;
-        tokio::spawn(async move { before.end(patience).await });
+        tokio::spawn(async move { before.end(REPLACED).await });
     }
 }
 

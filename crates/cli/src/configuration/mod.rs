@@ -20,7 +20,7 @@ use config::{Config, Diagnostics, ExampleOutcome, resolved};
 use hub::trace::escape;
 use sha2::{Digest, Sha256};
 
-use self::files::Files;
+pub(crate) use self::files::Files;
 use self::trust::{Standing, TrustStore};
 use crate::terminal::{is_agreed, say, say_in_pages};
 use crate::{paths, shell};

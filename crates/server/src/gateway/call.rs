@@ -465,7 +465,9 @@ impl Client {
         let span = self.gateway.parts.sinks.for_apps()?;
         let guard = &lock(&self.guard).guard;
         let limit = guard.rule(&Sink::Call(call)).ok()?.limit;
-        let everything = guard.history.label();
+        // A call by a permit of the other front was decided without what was given there.
+        let given = lock(&self.gateway.permits).given(&self.session);
+        let everything = guard.history.label().join(&given);
         (everything.flows_to(&limit) && everything.flows_to(&call.label)).then_some(span)
     }
 

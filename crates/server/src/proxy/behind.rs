@@ -60,9 +60,14 @@ impl Behind {
     /// The label of the result of a call of the client's own tool, beside the tool's rules.
     pub(super) fn gathered(&self, call: &Call) -> Label {
         match (self.gathers)(call) {
-            true => self.permits().given(&self.session),
+            true => self.given(),
             false => Label::bottom(),
         }
+    }
+
+    /// The label of everything that the client was given, here or at the gateway.
+    pub(super) fn given(&self) -> Label {
+        self.permits().given(&self.session)
     }
 
     /// The client gets a call of a tool of its own.

@@ -346,7 +346,9 @@ fn prepare(
     // The client has chosen the number of its trace, and may have chosen it by all that it has read.
     if let Some(parent) = parent.filter(|_| began.parent.is_some() && !shared.observe) {
         let label = reader.label_beside(TRACEPARENT, parent.to_owned(), &chain);
-        options.restrict(TRACEPARENT, &label.join(&rebuilt.history.label()));
+        let given = behind.as_ref().map(Behind::given).unwrap_or_default();
+        let label = label.join(&rebuilt.history.label()).join(&given);
+        options.restrict(TRACEPARENT, &label);
     }
     if shared.observe {
         shared.offers(&at, &listed);

@@ -1,7 +1,7 @@
 //! Reloads the configuration while the service runs: by SIGHUP, and when one of its files changes.
 //!
-//! A change that loses tenants, budgets, apps, tools or rules counts after SIGHUP alone: a file that was cut off, or is half
-//! written, looks like that. Any other change of what the operator wrote is taken, also one that allows more.
+//! A change that loses keys counts after SIGHUP alone: a file that was cut off, or is half written, looks like that. Any other
+//! change of what the operator wrote is taken, also one that allows more.
 //!
 //! A reload asks nothing. A file that is named by `--config`, or is the user's own, needs no trust. A `sluice.toml` of the
 //! working folder has to be trusted anew (`sluice trust`) before its change counts.
@@ -22,11 +22,13 @@ use server::service::ServiceHandle;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
+use toml::Value;
 use tracing::{error, info, warn};
 
 use super::args::Serve;
 use super::manager::tell;
 use super::own::Own;
+use crate::configuration::Files;
 use crate::{configuration, deployment, exit};
 
 /// How long the files must be quiet before they are read: editors and orchestrators write several times.
@@ -66,7 +68,7 @@ impl Reloads {
                 change.send_modify(|_| {});
             }
         });
-        let mut files = Files {
+        let mut files = Sources {
             found: found(&again)?.map(|found| found.shown),
             again,
             digest: configuration::digest(&config.files),
@@ -78,6 +80,7 @@ impl Reloads {
         let reload = Reload {
             own,
             service,
+            keys: keys(&config),
             config,
             files: Arc::new(Mutex::new(files)),
             is_refused: false,
@@ -104,9 +107,10 @@ fn is_complete(kind: EventKind) -> bool {
 struct Reload {
     own: Arc<Own>,
     service: ServiceHandle,
-    /// The configuration in force.
+    /// The configuration in force, and what its files had.
     config: Config,
-    files: Arc<Mutex<Files>>,
+    keys: BTreeSet<String>,
+    files: Arc<Mutex<Sources>>,
     /// Whether the files are not the configuration in force.
     is_refused: bool,
 }
@@ -123,14 +127,14 @@ impl Reload {
             // After this time they are read as they are.
             let _ = timeout(LONGEST_UNREST, quiet).await;
             let before = std::mem::replace(&mut seen, *woken.borrow_and_update());
-            if let Some(config) = self.read(seen != before).await {
-                self.reload(config, seen != before).await;
+            if let Some(read) = self.read(seen != before).await {
+                self.reload(read, seen != before).await;
             }
         }
     }
 
     /// The configuration of the files; `None` if they have not changed and no signal asks for them.
-    async fn read(&self, by_hand: bool) -> Option<Result<Config>> {
+    async fn read(&self, by_hand: bool) -> Option<Result<(Config, BTreeSet<String>)>> {
         let files = Arc::clone(&self.files);
         let mut reading = spawn_blocking(move || lock(&files).read(by_hand));
         let read = match timeout(LONGEST_READ, &mut reading).await {
@@ -148,12 +152,12 @@ impl Reload {
         read.unwrap_or_else(|reason| Some(Err(reason.into())))
     }
 
-    async fn reload(&mut self, config: Result<Config>, by_hand: bool) {
+    async fn reload(&mut self, read: Result<(Config, BTreeSet<String>)>, by_hand: bool) {
         let mut states = vec![NotifyState::Reloading];
         states.extend(NotifyState::monotonic_usec_now());
         tell(&states);
-        let outcome = match config {
-            Ok(config) => self.replace(config, by_hand).await,
+        let outcome = match read {
+            Ok((config, keys)) => self.replace(config, keys, by_hand).await,
             Err(why) => Err(why),
         };
         tell(&[NotifyState::Ready]);
@@ -175,8 +179,13 @@ impl Reload {
         self.own.audit.note(note.with("configuration", digest));
     }
 
-    async fn replace(&mut self, config: Config, by_hand: bool) -> Result<()> {
-        let missing = missing(&self.config, &config);
+    async fn replace(
+        &mut self,
+        config: Config,
+        keys: BTreeSet<String>,
+        by_hand: bool,
+    ) -> Result<()> {
+        let missing = missing(&self.keys, &keys);
         if !by_hand && !missing.is_empty() {
             bail!(
                 "it lacks {}, which the one before has; if that is meant, run `systemctl reload sluice` or `kill -HUP {}`",
@@ -189,18 +198,18 @@ impl Reload {
         for key in needs_restart(&self.config, &config) {
             warn!(key, "this change needs a restart");
         }
-        self.config = config;
+        (self.config, self.keys) = (config, keys);
         info!("the configuration is reloaded");
         Ok(())
     }
 }
 
-fn lock(files: &Mutex<Files>) -> MutexGuard<'_, Files> {
+fn lock(files: &Mutex<Sources>) -> MutexGuard<'_, Sources> {
     files.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The files of the configuration. All functions may wait for a file system.
-struct Files {
+struct Sources {
     again: Serve,
     /// The main file, as it was found at the start.
     found: Option<PathBuf>,
@@ -211,9 +220,9 @@ struct Files {
     watched: BTreeSet<PathBuf>,
 }
 
-impl Files {
+impl Sources {
     /// The configuration; `None` if its files have not changed and `by_hand` is not set.
-    fn read(&mut self, by_hand: bool) -> Option<Result<Config>> {
+    fn read(&mut self, by_hand: bool) -> Option<Result<(Config, BTreeSet<String>)>> {
         self.watch();
         let digest = configuration::digest(&self.all);
         if digest == self.digest && !by_hand {
@@ -223,7 +232,7 @@ impl Files {
         Some(self.config())
     }
 
-    fn config(&mut self) -> Result<Config> {
+    fn config(&mut self) -> Result<(Config, BTreeSet<String>)> {
         // Without a file the built-in configuration would count, which has no app and no tenant.
         let found = found(&self.again)?;
         let config = self.again.config(false)?;
@@ -237,6 +246,7 @@ impl Files {
                 bail!("{} is empty", before.display());
             }
         }
+        let keys = keys(&config);
         if configuration::digest(&self.all) != self.digest {
             bail!("it changed while it was read");
         }
@@ -244,7 +254,7 @@ impl Files {
         self.all.clone_from(&config.files);
         self.digest = configuration::digest(&self.all);
         self.watch();
-        Ok(config)
+        Ok((config, keys))
     }
 
     /// Watches the folders of all files, since most programs replace a file instead of writing into it. A folder stays
@@ -273,48 +283,52 @@ fn is_blank(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
-/// The tenants, budgets, apps and rules of tools that a configuration lacks and the one before has. A file that was cut off
-/// lacks some.
-fn missing(before: &Config, after: &Config) -> Vec<String> {
-    let (before, after) = (restrictions(before), restrictions(after));
-    let mut missing: Vec<String> = before.difference(&after).cloned().collect();
-    // Without a table its keys are missing, too.
-    missing.dedup_by(|key, table| key.starts_with(&format!("{table}.")));
-    missing
-}
-
-/// The keys of a configuration without which more would be allowed, or nothing known.
-fn restrictions(config: &Config) -> BTreeSet<String> {
+/// All keys that the files have, by their tables. Lists of tables have a key for each.
+fn keys(config: &Config) -> BTreeSet<String> {
     let mut keys = BTreeSet::new();
-    let mut add = |table: String, written: &[(&str, bool)]| {
-        let written = written.iter().filter(|(_, is_written)| *is_written);
-        keys.extend(written.map(|(key, _)| format!("{table}.{key}")));
-        keys.insert(table);
-    };
-    for (name, tenant) in &config.tenants {
-        let budgets = [
-            ("calls_per_hour", tenant.calls.is_some()),
-            ("tokens_per_hour", tenant.tokens.is_some()),
-            ("questions_per_hour", tenant.questions.is_some()),
-        ];
-        add(format!("tenant.{name}"), &budgets);
-        for tool in tenant.tools.keys() {
-            add(format!("tenant.{name}.tools.{tool}"), &[]);
-        }
-    }
-    for (name, app) in &config.apps {
-        add(format!("app.{name}"), &[]);
-        for (tool, rule) in &app.rules.tools {
-            let rules = [
-                ("parameters", rule.parameters.is_some()),
-                ("conditions", rule.conditions.is_some()),
-                ("after", rule.after.is_some()),
-                ("approvers", rule.approvers.is_some()),
-            ];
-            add(format!("app.{name}.tools.{tool}"), &rules);
-        }
+    for file in &config.files {
+        let text = Files::default().read(file).unwrap_or_default();
+        // Another program's file of servers is JSON. What is neither has no part that could be missing.
+        let read = toml::from_str(&text).ok();
+        let read = read.or_else(|| serde_json::from_str::<Value>(&text).ok());
+        let name = match *file == config.root {
+            true => String::new(),
+            false => format!("{}: ", file.display()),
+        };
+        add_keys(&name, "", &read.unwrap_or(Value::Boolean(false)), &mut keys);
     }
     keys
+}
+
+fn add_keys(table: &str, dot: &str, value: &Value, keys: &mut BTreeSet<String>) {
+    let mut add = |key: String, value| {
+        add_keys(&key, ".", value, keys);
+        keys.insert(key);
+    };
+    match value {
+        Value::Table(all) => all
+            .iter()
+            .for_each(|(key, value)| add(format!("{table}{dot}{key}"), value)),
+        Value::Array(all) if all.iter().all(Value::is_table) => (1..)
+            .zip(all)
+            .for_each(|(nth, value)| add(format!("{table}[{nth}]"), value)),
+        _ => {}
+    }
+}
+
+/// The tables and keys that were there before and are not there now. Without a table its keys are missing, too.
+fn missing(before: &BTreeSet<String>, after: &BTreeSet<String>) -> Vec<String> {
+    let missing: Vec<&String> = before.difference(after).collect();
+    let is_below = |key: &String, table: &&String| {
+        key.strip_prefix(table.as_str())
+            .is_some_and(|rest| rest.starts_with(['.', '[']))
+    };
+    let is_first = |key: &&&String| !missing.iter().any(|table| is_below(key, table));
+    missing
+        .iter()
+        .filter(is_first)
+        .map(ToString::to_string)
+        .collect()
 }
 
 /// What was changed that is read at the start alone.

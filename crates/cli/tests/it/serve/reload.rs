@@ -28,7 +28,11 @@ fn wait_for(service: &Service, text: &str, count: usize) {
 #[test]
 fn a_file_that_lost_rules_waits_for_sighup() {
     let upstream = Upstream::start();
-    let full = config(&upstream, "[tenant.team]\ncalls_per_hour = 1\n");
+    let rules = "[app.agent.tools.note]\neffect = \"write\"\nlimit = \"any\"\nparameters = [\"body\"]\narguments.body.limit = []\n";
+    let full = config(
+        &upstream,
+        &format!("{rules}[tenant.team]\ncalls_per_hour = 1\n"),
+    );
     let home = Home::with(&full);
     let mut service = Service::start(&home, &[]);
     let team = token(&home, "a", Role::Agent, Some("team"));
@@ -36,14 +40,16 @@ fn a_file_that_lost_rules_waits_for_sighup() {
     assert_eq!(status(), 200);
     let file = home.path("config/sluice/sluice.toml");
     // Without its last line, its last table, and its only app.
-    let (budget, tenant, app) = (
+    let (budget, tenant, argument, app) = (
         full.replace("calls_per_hour = 1\n", ""),
-        config(&upstream, ""),
+        config(&upstream, rules),
+        full.replace("arguments.body.limit = []\n", ""),
         full.replace("app.agent", "app.other"),
     );
     let cuts = [
         (&budget, "it lacks tenant.team.calls_per_hour,"),
-        (&tenant, "it lacks tenant.team,"),
+        (&tenant, "it lacks tenant,"),
+        (&argument, "it lacks app.agent.tools.note.arguments,"),
         (&app, "it lacks app.agent,"),
     ];
     for (cut, reason) in cuts {
@@ -80,7 +86,7 @@ fn a_file_that_lost_rules_waits_for_sighup() {
     wait_for(&service, RELOADED, 2);
     assert_eq!(service.err().matches(REFUSED).count(), refused);
     home.configure(&tenant);
-    wait_for(&service, "it lacks tenant.team,", 2);
+    wait_for(&service, "it lacks tenant,", 2);
     service.signal("-HUP");
     wait_for(&service, RELOADED, 3);
     // Without tenants there is no budget.
