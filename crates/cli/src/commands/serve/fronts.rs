@@ -48,7 +48,9 @@ impl Own {
         let approver = asks.then(|| Arc::clone(&desk) as Arc<dyn Approver>);
         let proxy = proxy(config, self.address, asks)?;
         let needs_token = match &proxy {
-            Ok((setup, _)) => setup.needs_token(),
+            Ok((setup, upstream)) => setup
+                .needs_token()
+                .or_else(|| needs_token(config, upstream)),
             Err(_) => Some("a gateway runs the user's apps"),
         };
         let tenants = config.tenants.keys().cloned().collect();
@@ -195,6 +197,23 @@ fn proxy(
         setup.hosts = hosts;
     }
     Ok(Ok((setup, name.clone())))
+}
+
+/// Why agents need a token although only this machine reaches the address.
+fn needs_token(config: &Config, upstream: &str) -> Option<&'static str> {
+    // Also if the variable is not set: a mistake in the environment opens nothing.
+    let has_key = |it: &config::Provider| {
+        let ProviderKind::Api { api_key_env, .. } = &it.kind else {
+            return false;
+        };
+        it.name == upstream && api_key_env.is_some()
+    };
+    match config {
+        _ if !config.service.hosts.is_empty() => Some("[service] has hosts"),
+        _ if !config.tenants.is_empty() => Some("tenants have budgets"),
+        _ if config.providers.iter().any(has_key) => Some("the provider has an api_key_env"),
+        _ => None,
+    }
 }
 
 /// The names by which other machines reach the service; `None`: they do not.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use anyhow::Result;
-use config::Config;
+use config::{Config, ProviderKind};
 use serde_json::json;
 use server::desk::page::PageRoutes;
 
@@ -11,6 +11,7 @@ use super::fronts::About;
 use crate::commands::token;
 use crate::exit::Exit;
 use crate::json_lines::print_json;
+use crate::provider::key_of;
 use crate::terminal::{message, say, say_whole};
 use crate::{paths, session};
 
@@ -80,6 +81,10 @@ pub(super) fn serving(config: &Config, about: &About, at: &Addresses, as_json: b
         (Some(why), Ok(_)) => say(&format!(
             "Agents need a token, because {why}: sluice token new my-agent --role agent\n"
         )),
+        (None, Ok(_)) => say(
+            "Every program of this machine can use the proxy without a token: there are no hosts, no tenants and no api_key_env.\n\
+             Clients of the gateway need one: sluice token new my-agent --role agent\n",
+        ),
         _ => say("Clients of the gateway need a token: sluice token new my-agent --role agent\n"),
     }
     Ok(())
@@ -89,6 +94,19 @@ pub(super) fn serving(config: &Config, about: &About, at: &Addresses, as_json: b
 pub(super) fn notes(config: &Config) {
     session::say_notes(config);
     let service = &config.service;
+    for provider in &config.providers {
+        if let ProviderKind::Api {
+            api_key_env: Some(name),
+            ..
+        } = &provider.kind
+            && key_of(name).is_none()
+        {
+            message(&format!(
+                "note: the variable {name} of api_key_env is not set, so requests to {} have the agents' own keys, or none",
+                provider.name
+            ));
+        }
+    }
     if !service.listen.ip().is_loopback() && service.hosts.is_empty() {
         message(&format!(
             "note: other machines reach {} by an address alone; write the names that they use to hosts of [service]",
