@@ -19,7 +19,7 @@ const MAX_ASKED: usize = 64;
 
 /// What a client is told whose question waits on.
 const LEFT: &str =
-    "a question waits for its answer, and this process waits no longer; send the request again";
+    "a question about it still waits for an answer; send the same request or call again";
 
 /// What came of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -58,8 +58,9 @@ pub(crate) struct Gateway {
     #[command(flatten)]
     observed: Observe,
     /// Use a running `sluice serve`: the one of $SLUICE_SERVICE or of [service] url, with the token in $SLUICE_TOKEN, or else
-    /// your own on this machine [default: the servers are started here; also if no service runs].
-    #[arg(long, conflicts_with_all = ["http", "observe"])]
+    /// your own on this machine [default: the servers are started here; also if no service runs]. Of the options that limit
+    /// what is offered, it takes --app.
+    #[arg(long, conflicts_with_all = ["http", "observe", "tools", "search", "unattended"])]
     service: bool,
     /// With --observe: print the report as JSON, in one line on standard error.
     #[arg(long, requires = "observe")]
@@ -118,7 +119,7 @@ pub(crate) async fn gateway(args: Gateway) -> Result<Exit> {
     if args.service
         && let Some(known) = service::find(&config.service)?
     {
-        return bridge::serve(known).await;
+        return bridge::serve(known, &args.app).await;
     }
     session::say_notes(&config);
     for name in &args.app {

@@ -264,7 +264,12 @@ fn words(view: &QuestionView) -> Option<String> {
 }
 
 /// Why a call did not run, and what in the policy would let it. It is read by a model, and shown to a user.
-pub(super) fn advice(view: &QuestionView, question: &Question, lattice: &Lattice) -> String {
+pub(super) fn advice(
+    view: &QuestionView,
+    question: &Question,
+    lattice: &Lattice,
+    is_service: bool,
+) -> String {
     let (app, tool) = (escape(&view.app), escape(&view.tool));
     let rule = escape(&view.rule);
     if view.excess.is_empty() {
@@ -290,10 +295,17 @@ pub(super) fn advice(view: &QuestionView, question: &Question, lattice: &Lattice
     });
     let settings = exceeded.collect::<Vec<_>>().join(" and ");
     let table = format!("app.{app}.tools.{}", key(&view.tool));
+    let remedy = match is_service {
+        true => format!(
+            "an operator of the service writes {settings} under [{table}] in its configuration"
+        ),
+        false => format!(
+            "the user writes {settings} under [{table}] in sluice.toml and starts the gateway again"
+        ),
+    };
     format!(
-        "{tool} of {app} may depend on {}, and the rule {rule} does not allow that. To allow such calls for good, the user \
-         writes {settings} under [{table}] in sluice.toml and starts the gateway again. Tell the user, and go on \
-         without it.",
+        "{tool} of {app} may depend on {}, and the rule {rule} does not allow that. To allow such calls for good, {remedy}. \
+         Tell the user, and go on without it.",
         view.depends(MAX_SOURCES)
     )
 }

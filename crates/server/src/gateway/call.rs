@@ -110,8 +110,8 @@ impl Client {
         let invalid = |why: String| Some(Reply::Error(rpc::INVALID_PARAMS, why, Value::Null));
         let mut name = params.name.clone();
         let mut arguments = params.arguments.map_or("{}", RawValue::get);
-        let listing = &self.gateway.listing;
-        if listing.is_searched && name == CALL {
+        let listing = &self.listing;
+        if listing.is_searched() && name == CALL {
             // From here on it is the call that it names.
             let Ok(wrapped) = serde_json::from_str::<Wrapped<'_>>(arguments) else {
                 return invalid(format!("{CALL} takes a tool and its arguments"));
@@ -125,7 +125,7 @@ impl Client {
         if name == DESCRIBE {
             return Some(Reply::Result(self.describe(arguments), None));
         }
-        if listing.is_searched && name == SEARCH {
+        if listing.is_searched() && name == SEARCH {
             return Some(Reply::Result(self.search(arguments), None));
         }
         let Some(listed) = listing.get(&name) else {
@@ -342,7 +342,7 @@ impl Client {
     }
 
     /// Does what the user answered. `None`: the call has to be decided on again.
-    fn settle(
+    pub(super) fn settle(
         &self,
         id: CallId,
         question: Question,
@@ -353,6 +353,7 @@ impl Client {
         let guard = &mut conversation.guard;
         let call = question.call().clone();
         let flow = self.flow(&call);
+        let is_left = matches!(outcome, AskOutcome::Left(_));
         let answered = match outcome {
             AskOutcome::Answer(answered) => {
                 answered.counted(&view.choices, question.rule().approvers.is_some())
@@ -370,11 +371,16 @@ impl Client {
                     rule: Some(view.rule.clone()),
                     reason,
                 });
-                let why = recorded.err().unwrap_or(why);
-                let text = format!(
-                    "not executed: {why}. {}",
-                    advice(view, &question, &self.gateway.parts.lattice)
-                );
+                let is_service = self.stored.is_some();
+                let text = match recorded {
+                    Err(why) => format!("not executed: {why}"),
+                    Ok(()) if is_left => format!("not executed yet: {why}"),
+                    Ok(()) => {
+                        let lattice = &self.gateway.parts.lattice;
+                        let advice = advice(view, &question, lattice, is_service);
+                        format!("not executed: {why}. {advice}")
+                    }
+                };
                 return Some(Err(Reply::Refused(text)));
             }
         };
@@ -620,7 +626,7 @@ impl Client {
         let asked = asked.get("tools").and_then(Value::as_array);
         let asked = asked.into_iter().flatten().filter_map(Value::as_str);
         let names: BTreeSet<String> = asked.map(str::to_owned).collect();
-        let found = self.gateway.listing.left_out(&names);
+        let found = self.listing.left_out(&names);
         if found.is_empty() {
             return rpc::text("no description of these tools is left out", true);
         }

@@ -7,7 +7,7 @@
 //! A call is answered by a stream of events, in which progress and questions come before the result. Nothing is said outside
 //! of an answer, so there is no stream to open with GET.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{RawQuery, Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{self, Next};
@@ -50,6 +50,8 @@ const MAX_CLIENTS: usize = 64;
 const IDLE: Duration = Duration::from_secs(3_600);
 /// Bytes of all messages that are read at once.
 const BODY_BYTES: usize = 64 << 20;
+/// Selections of apps that one token has without a session.
+const MAX_SELECTIONS: usize = 16;
 /// Messages that wait for the client to read.
 const OUTGOING: usize = 64;
 
@@ -153,14 +155,17 @@ impl Routes {
     }
 }
 
+/// The digest of a token, and the apps that its requests name.
+type Selection = ([u8; 32], BTreeSet<String>);
+
 struct Shared {
     gateway: Arc<Gateway>,
     door: Door,
     budget: Budget,
     clients: Mutex<HashMap<String, (Arc<Client>, Instant)>>,
     session: Option<String>,
-    /// The clients of all requests without a session, by the digests of their tokens. They stay as long as the gateway runs.
-    stateless: Mutex<HashMap<[u8; 32], Arc<Client>>>,
+    /// The clients of all requests without a session. They stay as long as the gateway runs.
+    stateless: Mutex<HashMap<Selection, Arc<Client>>>,
 }
 
 impl HttpGateway {
@@ -225,12 +230,24 @@ async fn check_token(
     Ok(next.run(request).await)
 }
 
+/// The apps that a query names (`app=NAME&app=NAME`); without one, none, which is all.
+fn apps(query: Option<&str>) -> Result<BTreeSet<String>, ApiError> {
+    let parts = query.into_iter().flat_map(|query| query.split('&'));
+    let names = parts
+        .filter(|part| !part.is_empty())
+        .map(|part| part.strip_prefix("app=").map(str::to_owned));
+    let names: Option<_> = names.collect();
+    names.ok_or_else(|| ApiError::invalid("the query names apps, as ?app=NAME&app=NAME"))
+}
+
 async fn take(
     State(shared): State<Arc<Shared>>,
     Extension(holder): Extension<Holder>,
+    RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
+    let apps = apps(query.as_deref())?;
     let (body, _held) = json_body(&headers, body, &shared.budget).await?;
     let text = String::from_utf8(body).map_err(|_| ApiError::invalid("the message is no UTF-8"))?;
     let message = match Message::read(&text) {
@@ -239,7 +256,7 @@ async fn take(
     };
     let method = message.method.as_deref();
     let is_request = method.is_some() && message.id.map(RawValue::get).is_some();
-    let is_call = method.is_some_and(|method| shared.gateway.runs(method));
+    let is_call = method.is_some_and(|method| shared.gateway.listing.runs(method));
     if is_call {
         let limits = &shared.gateway.parts.limits;
         limits.refresh(holder.tenant.as_deref()).await?;
@@ -256,12 +273,12 @@ async fn take(
         return Ok((stateless::status(&refused), json(refused)).into_response());
     }
     let (client, session) = match method {
-        _ if is_stateless => (shared.stateless(holder), None),
+        _ if is_stateless => (shared.stateless(holder, apps)?, None),
         Some("initialize") => {
-            let (client, session) = shared.begin(holder).await?;
+            let (client, session) = shared.begin(holder, &apps).await?;
             (client, Some(session))
         }
-        _ => (shared.find(holder, &headers).await?.0, None),
+        _ => (shared.find(holder, &headers, &apps).await?.0, None),
     };
     let (out, mut outgoing) = mpsc::channel(OUTGOING);
     let handled = client.handle(text, out);
@@ -293,7 +310,7 @@ async fn end(
     Extension(holder): Extension<Holder>,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
-    let (client, session) = shared.find(holder, &headers).await?;
+    let (client, session) = shared.find(holder, &headers, &BTreeSet::new()).await?;
     lock(&shared.clients).remove(session);
     client.end().await;
     Ok(StatusCode::NO_CONTENT)
@@ -305,6 +322,7 @@ impl Shared {
         &self,
         holder: Holder,
         headers: &'a HeaderMap,
+        apps: &BTreeSet<String>,
     ) -> Result<(Arc<Client>, &'a str), ApiError> {
         let session = headers.get(SESSION).ok_or_else(|| {
             ApiError::invalid("the header Mcp-Session-Id is missing; initialize first")
@@ -317,7 +335,7 @@ impl Shared {
         // ask its client's user, since `initialize` is where a client says that it can.
         let store = self.gateway.store.as_ref();
         if store.is_some_and(|store| store.is_session_of(&holder.digest, session)) {
-            return Ok((self.open(holder, session).await?, session));
+            return Ok((self.open(holder, session, apps).await?, session));
         }
         // With this status a client begins a new session.
         let message = "there is no such session; initialize again";
@@ -335,27 +353,44 @@ impl Shared {
     }
 
     /// The client of requests without a session.
-    fn stateless(&self, holder: Holder) -> Arc<Client> {
+    fn stateless(&self, holder: Holder, apps: BTreeSet<String>) -> Result<Arc<Client>, ApiError> {
         let session = self.session.as_deref().unwrap_or_default();
         let mut all = lock(&self.stateless);
-        let client = all
-            .entry(holder.digest)
-            .or_insert_with(|| self.gateway.new_client(holder, session, true));
-        Arc::clone(client)
+        let key = (holder.digest, apps);
+        if let Some(client) = all.get(&key) {
+            return Ok(Arc::clone(client));
+        }
+        if all.keys().filter(|(token, _)| *token == key.0).count() >= MAX_SELECTIONS {
+            return Err(ApiError::busy());
+        }
+        let listing = self.gateway.listed(&key.1)?;
+        let client = self.gateway.new_client(holder, session, true, listing);
+        all.insert(key, Arc::clone(&client));
+        Ok(client)
     }
 
     /// A new session.
-    async fn begin(&self, holder: Holder) -> Result<(Arc<Client>, String), ApiError> {
+    async fn begin(
+        &self,
+        holder: Holder,
+        apps: &BTreeSet<String>,
+    ) -> Result<(Arc<Client>, String), ApiError> {
         let mut session = fresh_token().map_err(ApiError::internal)?;
         if let Some(store) = &self.gateway.store {
             session = store.session(&holder.digest, &session);
         }
-        Ok((self.open(holder, &session).await?, session))
+        Ok((self.open(holder, &session, apps).await?, session))
     }
 
     /// The client of a session that is new here. Where there is no room, it has that of the client which has said nothing for
     /// longest.
-    async fn open(&self, holder: Holder, session: &str) -> Result<Arc<Client>, ApiError> {
+    async fn open(
+        &self,
+        holder: Holder,
+        session: &str,
+        apps: &BTreeSet<String>,
+    ) -> Result<Arc<Client>, ApiError> {
+        let listing = self.gateway.listed(apps)?;
         let idle: Vec<Arc<Client>> = lock(&self.clients)
             .values()
             .filter(|(_, newest)| newest.elapsed() > IDLE)
@@ -379,7 +414,7 @@ impl Shared {
                 gone = Some(oldest.ok_or_else(ApiError::busy)?.0);
             }
             let own = self.session.as_deref().unwrap_or(session);
-            let client = self.gateway.new_client(holder, own, false);
+            let client = self.gateway.new_client(holder, own, false, listing);
             clients.insert(session.to_owned(), (Arc::clone(&client), Instant::now()));
             (client, gone)
         };
@@ -464,15 +499,16 @@ mod tests {
             let (_, newest) = clients.get_mut(session).unwrap();
             *newest = newest.checked_sub(IDLE * 2).unwrap();
         };
-        let (client, session) = shared.begin(holder(1)).await.unwrap();
+        let all = BTreeSet::new();
+        let (client, session) = shared.begin(holder(1), &all).await.unwrap();
         quiet(&session);
         for _ in 1..MAX_CLIENTS {
-            shared.begin(holder(1)).await.unwrap();
+            shared.begin(holder(1), &all).await.unwrap();
         }
         let known = shared.known(&holder(1), &session).unwrap();
         assert!(Arc::ptr_eq(&known, &client));
         quiet(&session);
-        let (_, newest) = shared.begin(holder(1)).await.unwrap();
+        let (_, newest) = shared.begin(holder(1), &all).await.unwrap();
         assert!(shared.known(&holder(1), &session).is_none());
         assert!(shared.known(&holder(1), &newest).is_some());
         // A session is its token's.
@@ -481,6 +517,6 @@ mod tests {
         for (client, _) in lock(&shared.clients).values() {
             lock(&client.calls).insert("1".to_owned(), Arc::default());
         }
-        assert!(shared.begin(holder(1)).await.is_err());
+        assert!(shared.begin(holder(1), &all).await.is_err());
     }
 }

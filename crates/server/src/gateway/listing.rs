@@ -31,6 +31,7 @@ const LEFT_OUT: &str =
     "The server's description is left out. Call sluice_describe with this tool's name to read it.";
 
 /// A tool that clients can call.
+#[derive(Clone)]
 pub(super) struct Listed {
     pub(super) app: String,
     pub(super) tool: String,
@@ -60,19 +61,23 @@ pub(super) struct Listing {
     tools: BTreeMap<String, Listed>,
     /// The label of what the list says of apps that are not believed, one for each text.
     words: Vec<Tool>,
-    /// Whether clients search for tools instead of reading a list of them all.
-    pub(super) is_searched: bool,
+    /// Whether clients search for tools instead of reading a list of them all; `None` leaves that to the number of tools.
+    search: Option<bool>,
+    /// The result of `tools/list`.
+    pub(super) list: String,
 }
 
 impl Listing {
-    /// `search` says whether clients search; `None` leaves that to the number of tools.
     pub(super) fn new(
         apps: Vec<AppTools>,
         prefixed: bool,
         search: Option<bool>,
         policy: &dyn Policy,
     ) -> Self {
-        let mut listing = Self::default();
+        let mut listing = Self {
+            search,
+            ..Self::default()
+        };
         let named: Vec<(String, String)> = apps
             .iter()
             .flat_map(|app| {
@@ -90,8 +95,42 @@ impl Listing {
                 }
             }
         }
-        listing.is_searched = search.unwrap_or(listing.tools.len() > MANY);
+        listing.list = listing.to_json();
         listing
+    }
+
+    /// The tools of these apps alone, by the same names.
+    ///
+    /// # Errors
+    /// One of them has none here.
+    pub(super) fn only(&self, apps: &BTreeSet<String>) -> Result<Self, String> {
+        let all: BTreeSet<&str> = self.tools.values().map(|tool| &*tool.app).collect();
+        if let Some(unknown) = apps.iter().find(|app| !all.contains(app.as_str())) {
+            let all: Vec<&str> = all.into_iter().collect();
+            let unknown: String = unknown.chars().take(64).collect();
+            return Err(format!(
+                "there is no app {unknown} here; there are: {}",
+                all.join(", ")
+            ));
+        }
+        let mut tools = self.tools.clone();
+        tools.retain(|_, tool| apps.contains(&tool.app));
+        let own = tools.values().map(|it| Call::qualified(&it.app, &it.tool));
+        let own: BTreeSet<String> = own.collect();
+        let words = self.words.iter().filter(|it| own.contains(&it.name));
+        let mut listing = Self {
+            words: words.cloned().collect(),
+            tools,
+            search: self.search,
+            list: String::new(),
+        };
+        listing.list = listing.to_json();
+        Ok(listing)
+    }
+
+    /// Whether clients search for tools instead of reading a list of them all.
+    pub(super) fn is_searched(&self) -> bool {
+        self.search.unwrap_or(self.tools.len() > MANY)
     }
 
     fn add(&mut self, name: &str, app: &AppTools, tool: &AppTool, policy: &dyn Policy) {
@@ -167,7 +206,7 @@ impl Listing {
 
     /// What clients read of apps that the user does not believe, with its labels.
     pub(super) fn words(&self) -> &[Tool] {
-        match self.is_searched {
+        match self.is_searched() {
             // A client reads them when it finds them.
             true => &[],
             false => &self.words,
@@ -183,8 +222,8 @@ impl Listing {
     }
 
     /// The result of `tools/list`: one page.
-    pub(super) fn to_json(&self) -> String {
-        let mut tools: Vec<Value> = match self.is_searched {
+    fn to_json(&self) -> String {
+        let mut tools: Vec<Value> = match self.is_searched() {
             true => search_tools(&self.tools.values().map(|tool| &*tool.app).collect()).into(),
             false => self.tools.values().map(|tool| tool.shown.clone()).collect(),
         };

@@ -47,6 +47,7 @@ use self::place::{Store, StoredClient};
 use self::rpc::{CallParams, Message, ProgressBar};
 use self::stateless::{Era, Reply, VERSIONS};
 use crate::access::Holder;
+use crate::api::error::ApiError;
 use crate::asked::Questions;
 use crate::desk::Approver;
 use crate::egress::Gate;
@@ -126,9 +127,7 @@ pub struct Gateway {
     permits: Arc<Mutex<Permits>>,
     told: Option<Told>,
     store: Option<Store>,
-    listing: Listing,
-    /// The list as clients get it.
-    list: String,
+    listing: Arc<Listing>,
     trace: Mutex<TraceFile>,
     clients: AtomicU64,
 }
@@ -176,24 +175,10 @@ impl Gateway {
             permits: setup.permits,
             told: setup.told,
             store,
-            list: listing.to_json(),
-            listing,
+            listing: Arc::new(listing),
             trace: Mutex::new(trace),
             clients: AtomicU64::new(0),
         }))
-    }
-
-    /// What a client without a handshake is told of this server.
-    fn discover(&self) -> String {
-        let info = json!({ "io.modelcontextprotocol/serverInfo": server_info() });
-        let (versions, capabilities) = (stateless::versions(), self.capabilities());
-        json!({ "supportedVersions": versions, "capabilities": capabilities, "_meta": info })
-            .to_string()
-    }
-
-    /// Whether a method runs apps.
-    fn runs(&self, method: &str) -> bool {
-        method == "tools/call" || self.native(method).is_some()
     }
 
     /// Where the trace is.
@@ -209,10 +194,34 @@ impl Gateway {
 
     /// A new client, to which nothing was returned yet. `session` names it for permits that another front leaves.
     pub fn client(self: &Arc<Self>, session: &str) -> Arc<Client> {
-        self.new_client(Holder::default(), session, false)
+        self.new_client(Holder::default(), session, false, Arc::clone(&self.listing))
     }
 
-    fn new_client(self: &Arc<Self>, holder: Holder, session: &str, is_shared: bool) -> Arc<Client> {
+    /// The tools of these apps; of all, where none is named.
+    ///
+    /// # Errors
+    /// One of them has no tools here. Without a store, clients of one token would not share what they were returned.
+    fn listed(&self, apps: &BTreeSet<String>) -> Result<Arc<Listing>, ApiError> {
+        if apps.is_empty() {
+            return Ok(Arc::clone(&self.listing));
+        }
+        if self.store.is_none() {
+            let message = "a service alone takes ?app=NAME; start `sluice gateway --app NAME`";
+            return Err(ApiError::invalid(message));
+        }
+        self.listing
+            .only(apps)
+            .map(Arc::new)
+            .map_err(ApiError::invalid)
+    }
+
+    fn new_client(
+        self: &Arc<Self>,
+        holder: Holder,
+        session: &str,
+        is_shared: bool,
+        listing: Arc<Listing>,
+    ) -> Arc<Client> {
         let number = self.clients.fetch_add(1, Ordering::Relaxed) + 1;
         // Trust in a text is not offered: it is for a task, and no task is seen here.
         let mut monitor = Monitor::new();
@@ -234,7 +243,7 @@ impl Gateway {
         };
         let limits = &self.parts.limits;
         let guard = Guard {
-            history: History::new(self.listing.words().to_vec()),
+            history: History::new(listing.words().to_vec()),
             monitor,
             policy: Arc::clone(&self.parts.policy),
             budget: limits.of(holder.tenant.as_deref()),
@@ -244,6 +253,7 @@ impl Gateway {
             gateway: Arc::clone(self),
             name: format!("client-{number}"),
             holder,
+            listing,
             is_shared,
             session,
             stored,
@@ -338,6 +348,8 @@ pub struct Client {
     name: String,
     /// Whose token it has; of no one, where there is one client.
     holder: Holder,
+    /// The tools that it can call.
+    listing: Arc<Listing>,
     /// Whether its requests come without a session, each on a connection of its own. One that breaks off is cancelled.
     is_shared: bool,
     session: String,
@@ -441,12 +453,12 @@ impl Client {
         let reply = match (method.as_str(), era) {
             ("initialize", Era::Session) => Reply::Result(self.initialize(message), None),
             ("ping", Era::Session) => Reply::Result("{}".to_owned(), None),
-            ("server/discover", Era::Stateless { .. }) => fixed(self.gateway.discover()),
+            ("server/discover", Era::Stateless { .. }) => fixed(self.discover()),
             ("tools/list", _) => {
                 self.gives(&lock(&self.guard).guard.history.label());
-                self.once_saved(fixed(self.gateway.list.clone())).await
+                self.once_saved(fixed(self.listing.list.clone())).await
             }
-            (method, _) if self.gateway.runs(method) => match message.params() {
+            (method, _) if self.listing.runs(method) => match message.params() {
                 Ok(params) => return self.called(id, method, &params, era, out).await,
                 Err(_) => {
                     let text = format!("the parameters of {method} are wrong");
@@ -461,6 +473,14 @@ impl Client {
         Some(reply.into_message(id, era))
     }
 
+    /// What a client without a handshake is told of this server.
+    fn discover(&self) -> String {
+        let info = json!({ "io.modelcontextprotocol/serverInfo": server_info() });
+        let (versions, capabilities) = (stateless::versions(), self.listing.capabilities());
+        json!({ "supportedVersions": versions, "capabilities": capabilities, "_meta": info })
+            .to_string()
+    }
+
     fn initialize(&self, message: &Message<'_>) -> String {
         let params: Value = message.params().unwrap_or_default();
         let asked = params.get("protocolVersion").and_then(Value::as_str);
@@ -469,7 +489,7 @@ impl Client {
         self.elicits.store(elicits, Ordering::Relaxed);
         json!({
             "protocolVersion": version.unwrap_or(&VERSIONS[0]),
-            "capabilities": self.gateway.capabilities(),
+            "capabilities": self.listing.capabilities(),
             "serverInfo": server_info(),
         })
         .to_string()
@@ -549,7 +569,7 @@ impl Client {
         let (progress, mut updates) = mpsc::channel(MAX_PROGRESS);
         let parent = params.meta.as_ref();
         let parent = parent.and_then(|meta| meta.traceparent.as_ref()?.as_str());
-        let listing = &self.gateway.listing;
+        let listing = &self.listing;
         let began = Began {
             method,
             tool: listing.get(&params.name).map(|listed| &*listed.tool),
@@ -572,7 +592,7 @@ impl Client {
             progress,
         };
         let call = async {
-            match self.gateway.native(method) {
+            match self.listing.native(method) {
                 Some((native, apps)) => self.answer_native(native, apps, params, &caller).await,
                 None => self.call(params, &caller).await,
             }

@@ -7,10 +7,10 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::call::Returned;
-use super::listing::Listed;
+use super::listing::{Listed, Listing};
 use super::rpc::{self, CallParams, Members};
 use super::stateless::Reply;
-use super::{Caller, Client, Gateway};
+use super::{Caller, Client};
 
 /// What stands before an address where several apps have resources, with the app after it. Before a prompt stands `APP:`.
 const SCHEME: &str = "sluice://";
@@ -64,11 +64,16 @@ impl Native {
     }
 }
 
-impl Gateway {
+impl Listing {
+    /// Whether a method runs apps.
+    pub(super) fn runs(&self, method: &str) -> bool {
+        method == "tools/call" || self.native(method).is_some()
+    }
+
     /// What a method asks for, with the tools that give it, one for each app that has it. `None`: no app has it.
     pub(super) fn native(&self, method: &str) -> Option<(Native, Vec<&Listed>)> {
         let native = NATIVES.into_iter().find(|it| it.method == method)?;
-        let all = self.listing.all().map(|(_, listed)| listed);
+        let all = self.all().map(|(_, listed)| listed);
         let apps: Vec<&Listed> = all.filter(|it| it.tool == native.tool).collect();
         (!apps.is_empty()).then_some((native, apps))
     }

@@ -58,7 +58,7 @@ impl Client {
     pub(super) fn search(&self, arguments: &str) -> String {
         let query: Value = serde_json::from_str(arguments).unwrap_or_default();
         let query = query.get("query").and_then(Value::as_str);
-        let found = self.gateway.listing.find(query.unwrap_or_default());
+        let found = self.listing.find(query.unwrap_or_default());
         if found.is_empty() {
             return rpc::text("no tool has one of these words; try others", false);
         }

@@ -195,6 +195,7 @@ mod tests {
     use super::*;
     use crate::StateSetup;
     use crate::access::Holder;
+    use crate::asked::AskOutcome;
     use crate::parts::Parts;
 
     struct Allows;
@@ -239,7 +240,8 @@ mod tests {
             digest: [token; 32],
             ..Holder::default()
         };
-        gateway.unwrap().new_client(holder, "session", true)
+        let gateway = gateway.unwrap();
+        gateway.new_client(holder, "session", true, Arc::clone(&gateway.listing))
     }
 
     fn send() -> Call {
@@ -344,6 +346,17 @@ mod tests {
         drop(direct);
         assert!(other.load().await.is_ok());
         assert!(decide(&one).is_none() && decide(&two).is_none() && decide(&other).is_some());
+        // A question that waits on says nothing else than to ask again.
+        let asked = one.decide(&mut lock(&one.guard), &listed, r#"{"n":1}"#, None);
+        let Decided::Asked(id, question, view) = asked else {
+            panic!("it is not asked")
+        };
+        let left = AskOutcome::Left("it waits".to_owned());
+        let reply = one.settle(id, *question, &view, left);
+        let Some(Err(Reply::Refused(text))) = reply else {
+            panic!("it is no refusal")
+        };
+        assert_eq!(text, "not executed yet: it waits");
         // It is known for a later replica that it has run.
         let receipt = redeemed.receipt();
         drop(redeemed.spend());

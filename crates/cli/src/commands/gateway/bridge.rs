@@ -24,12 +24,17 @@ struct Bridge {
     session: Mutex<Option<String>>,
 }
 
-/// Passes messages on until the client closes its end.
-pub(super) async fn serve(known: Known) -> Result<Exit> {
+/// Passes messages on until the client closes its end. The service offers the tools of these apps alone, or of all.
+pub(super) async fn serve(known: Known, apps: &[String]) -> Result<Exit> {
     message(&format!("using the service at {}", known.url));
+    let query = apps.iter().map(|app| format!("app={app}"));
+    let query = match apps.is_empty() {
+        true => String::new(),
+        false => format!("?{}", query.collect::<Vec<_>>().join("&")),
+    };
     let bridge = Arc::new(Bridge {
         client: Known::client()?,
-        url: format!("{}{}", known.url, server::gateway::PATH),
+        url: format!("{}{}{query}", known.url, server::gateway::PATH),
         token: known.token,
         session: Mutex::default(),
     });

@@ -19,7 +19,9 @@ fn a_client_of_a_service_has_its_apps_alone() {
     fs::write(&server, SERVER).unwrap();
     let apps = ["mail", "notes", "other"].map(|app| {
         format!(
-            "[app.{app}]\ncommand = [\"node\", {server:?}]\n[app.{app}.tools]\ninbox = {{ effect = \"read\", limit = \"any\" }}\n"
+            "[app.{app}]\ncommand = [\"node\", {server:?}]\ndescriptions = \"trusted\"\nresources = true\n\
+             [app.{app}.tools]\ninbox = {{ effect = \"read\", limit = \"any\" }}\n\
+             \"resources/list\" = {{ effect = \"read\", limit = \"any\" }}\n"
         )
     });
     home.configure(&config(&upstream, &apps.concat()));

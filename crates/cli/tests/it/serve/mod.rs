@@ -1,5 +1,6 @@
 //! `sluice serve` as an operator meets it: a real process, agents with tokens, an upstream on loopback.
 
+mod clients;
 mod desk;
 mod manager;
 mod reload;
