@@ -22,6 +22,8 @@ use crate::state::refused;
 const HOUR_MS: i64 = 3_600_000;
 /// How old the sums of the store may be.
 const FRESH: Duration = Duration::from_secs(1);
+/// After how long a request may find room that running ones have reserved.
+const RETRY: Duration = Duration::from_secs(5);
 /// What is counted, beside `calls of APP.TOOL`.
 const CALLS: &str = "calls";
 const TOKENS: &str = "tokens";
@@ -121,34 +123,42 @@ impl Limits {
     /// Lets a request to models begin, as far as is known before it is read.
     pub(crate) async fn admit(&self, tenant: Option<&str>) -> Result<(), ApiError> {
         self.refresh(tenant).await?;
-        self.reserve(tenant, 0).map(drop)
+        self.reserve(tenant, 0, 0).map(drop)
     }
 
-    /// Lets a request of about so many tokens begin, and counts them until it is over: of requests at the same time, those
-    /// begin for which there is room.
+    /// Lets a request begin whose prompt has about `estimate` tokens, and whose answer may have `answer`. Both are counted until
+    /// it is over: of requests at the same time, those begin for which there is room.
     pub(crate) fn reserve(
         &self,
         tenant: Option<&str>,
         estimate: usize,
+        answer: u32,
     ) -> Result<Charge, ApiError> {
         let tenant = self.name(tenant).to_owned();
         let budget = self.budget(&tenant);
         let estimate = u64::try_from(estimate).unwrap_or(u64::MAX);
-        self.with(&tenant, |used| {
+        let reserved = estimate.saturating_add(answer.into());
+        let hour = self.with(&tenant, |used| {
             let budgets = [(CALLS, budget.calls), (TOKENS, budget.tokens)];
             let mut budgets = budgets.into_iter();
             let spent = budgets.find_map(|(thing, most)| used.refuses(thing, most?));
             if let Some(message) = spent {
                 let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, message);
-                return Err(error.with_retry(rest_of_hour()));
+                // Running requests may use less than is reserved.
+                return Err(error.with_retry(match used.reserved {
+                    0 => rest_of_hour(),
+                    _ => RETRY,
+                }));
             }
-            used.reserved = used.reserved.saturating_add(estimate);
-            Ok(())
+            used.reserved = used.reserved.saturating_add(reserved);
+            Ok(used.hour)
         })?;
         Ok(Charge {
             limits: self.clone(),
             tenant,
+            hour,
             estimate,
+            reserved,
             running: None,
         })
     }
@@ -243,8 +253,12 @@ impl Used {
         let count = sum(&self.stored).saturating_add(sum(&self.own));
         (count.saturating_add(reserved) >= most).then(|| {
             let minutes = rest_of_hour().as_secs().div_ceil(60);
+            let gone = match reserved {
+                0 => "spent",
+                _ => "spent or reserved by running requests",
+            };
             format!(
-                "the budget of {most} {thing} in this hour is spent; it is renewed in {minutes} min"
+                "the budget of {most} {thing} in this hour is {gone}; it is renewed in {minutes} min"
             )
         })
     }
@@ -283,8 +297,12 @@ fn rest_of_hour() -> Duration {
 pub(crate) struct Charge {
     limits: Limits,
     tenant: String,
+    /// When it began.
+    hour: i64,
     /// About how many tokens its prompt has.
     estimate: u64,
+    /// These, and those that its answer may have.
+    reserved: u64,
     /// The bytes that a model has written so far, while it is asked.
     running: Option<usize>,
 }
@@ -329,8 +347,10 @@ impl Drop for Charge {
     fn drop(&mut self) {
         self.end(None);
         self.limits.with(&self.tenant, |used| {
-            // In a new hour nothing is reserved.
-            used.reserved = used.reserved.saturating_sub(self.estimate);
+            // Nothing of an earlier hour is reserved any more.
+            if used.hour == self.hour {
+                used.reserved = used.reserved.saturating_sub(self.reserved);
+            }
         });
     }
 }
@@ -373,5 +393,24 @@ impl CallBudget for Calls {
 
     fn spend(&self, call: &Call) -> Result<(), String> {
         self.count(call, true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_charge_releases_nothing_of_a_later_hour() {
+        let limits = Limits::default();
+        let reserve = || limits.reserve(None, 1, 2).ok().unwrap();
+        let (mut earlier, _running) = (reserve(), reserve());
+        let reserved = || limits.with("", |used| used.reserved);
+        assert_eq!(reserved(), 6);
+        earlier.hour -= 1;
+        drop(earlier);
+        assert_eq!(reserved(), 6);
+        drop(reserve());
+        assert_eq!(reserved(), 6);
     }
 }

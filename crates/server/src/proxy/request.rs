@@ -15,7 +15,7 @@ use hub::state::hex;
 use hub::trace::{Call, Event, Text};
 use hub::{Apps, StopReason, Usage};
 use ifc::{History, Label, Policy};
-use llm::{ApiKey, Provider, RequestOptions};
+use llm::{ApiKey, Provider, RequestOptions, TokenLimit};
 use serde_json::json;
 
 use super::{
@@ -42,6 +42,8 @@ use crate::sink::{At, Began, TraceContext, Watched};
 const NAME_LIMIT: usize = 128;
 /// What an image counts as: those that models are shown have up to 1,600 tokens.
 const IMAGE_BYTES: usize = 4 * 1_600;
+/// About how many tokens an answer has whose client sets no limit.
+const ANSWER_TOKENS: u32 = 1_000;
 const CONVERSATION: &str = "x-sluice-conversation";
 /// The headers in which Claude Code, Codex and opencode name a conversation.
 const SESSIONS: [&str; 3] = ["x-claude-code-session-id", "thread-id", "x-session-id"];
@@ -225,8 +227,12 @@ impl Origin {
             beginning.for_each(|message| chain.push(&Link::of(message)));
         }
         let limits = &shared.parts.limits;
+        let answer = match request.token_limit {
+            TokenLimit::MaxTokens(most) | TokenLimit::MaxCompletionTokens(most) => most,
+            _ => ANSWER_TOKENS,
+        };
         Ok(Self {
-            charge: limits.reserve(tenant.name.as_deref(), estimate(request))?,
+            charge: limits.reserve(tenant.name.as_deref(), estimate(request), answer)?,
             tenant,
             own,
             name,

@@ -119,6 +119,27 @@ async fn tokens_without_usage_are_charged_by_estimate() {
     }
 }
 
+#[tokio::test]
+async fn a_request_reserves_what_its_model_may_write() {
+    let upstream = Upstream::start(|_| ModelReply::Hangs);
+    let budget = Budget {
+        tokens: Some(1_000),
+        ..Budget::default()
+    };
+    let (stage, _) = limited(&upstream, budget).await;
+    let messages = [user("hello")];
+    let request = |most| stage.request(&messages, json!({"max_tokens": most}));
+    tokio::select! {
+        _ = request(4_000) => panic!("it hangs"),
+        () = async {
+            while upstream.requests().is_empty() {
+                sleep(Duration::from_millis(5)).await;
+            }
+            assert_eq!(request(1).await.0, 429);
+        } => {}
+    }
+}
+
 /// Each token is its tenant's.
 struct Tenants;
 
