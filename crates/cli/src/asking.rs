@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use config::DeskSettings;
 use server::desk::{Desk, DeskSetup};
+use server::limits::Limits;
 
 use crate::keep_for::KeepFor;
 use crate::notice::Notices;
@@ -49,6 +50,7 @@ impl Asking {
             outlives: false,
             keep_for: KeepFor::default().to_string(),
             notice: Notices::of(notices),
+            limits: Limits::default(),
             report: message,
         };
         Self { store, setup }

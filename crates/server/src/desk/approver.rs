@@ -13,6 +13,9 @@ use store::{Answerer, DeskError, QuestionId, QuestionKey, Taken};
 
 use crate::QuestionView;
 
+/// Where the no to a question comes from that is above its tenant's budget.
+const BUDGET: &str = "budget";
+
 /// Where a question comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QuestionOrigin {
@@ -94,6 +97,16 @@ impl Answered {
             by: Some(Answerer { name, from }),
             ..Self::NOT
         }
+    }
+
+    /// The tenant may ask no more for now.
+    pub(super) fn over_budget() -> Self {
+        Self::here(Answer::No, None, BUDGET)
+    }
+
+    /// Whether no person was asked, because the tenant may ask no more for now.
+    pub(crate) fn is_over_budget(&self) -> bool {
+        self.by.as_ref().is_some_and(|by| by.from == BUDGET)
     }
 
     /// The same if it counts, else no: the question offers this answer, and where it has approvers, one of them gave it. That

@@ -11,12 +11,13 @@ use ifc::Answer;
 use sha2::{Digest, Sha256};
 use store::{DeskError, KeptAnswer, KeptQuestion, NewQuestion, QuestionId, QuestionKey, Time};
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, oneshot};
 use tokio::time::{sleep, timeout};
 
 use super::approver::{Answered, Approver, KeptAt, Other, QuestionOrigin};
 use crate::QuestionView;
 use crate::consult::random;
+use crate::limits::Limits;
 use crate::locks::lock;
 
 /// How often answers of other processes are looked for. A user does not notice it.
@@ -25,6 +26,8 @@ const POLL: Duration = Duration::from_millis(100);
 /// that a client which fills it leaves room to the others.
 const ROOM: usize = 128;
 const UNIT: usize = 128 << 10;
+/// What of it one agent of a tenant takes at most, so that it leaves room to the others.
+const SHARE: u32 = 32;
 /// How often this process says that it still asks. The store waits for more than three of them.
 const BEAT: Duration = Duration::from_secs(3);
 /// How long another process has to say that it asks a question too, before one that gives it up takes it back.
@@ -47,6 +50,8 @@ pub struct DeskSetup {
     pub keep_for: String,
     /// Who is told that something waits.
     pub notice: Option<Arc<dyn Notice>>,
+    /// How many questions tenants may ask. One that is asked again counts once.
+    pub limits: Limits,
     /// Takes a line for the user: the store has failed.
     pub report: fn(&str),
 }
@@ -74,7 +79,11 @@ struct Open {
     /// Whether one was added since the last look at the store.
     is_new: bool,
     waiting: BTreeMap<QuestionId, Place>,
+    /// What is left of the share of each agent, by tenant and name.
+    shares: BTreeMap<Agent, Arc<Semaphore>>,
 }
+
+type Agent = (Option<String>, Option<String>);
 
 /// Those of this front who wait for one answer.
 struct Place {
@@ -191,13 +200,17 @@ impl Desk {
         let now = now();
         let new = self.question(origin, question, now);
         let size = u32::try_from(1 + new.shown.len() / UNIT).unwrap_or(u32::MAX);
+        let agent = question.asker.clone().or_else(|| origin.agent.clone());
+        let share = self.share((origin.tenant.clone(), agent), size)?;
         let Ok(room) = self.room.try_acquire_many(size) else {
             return Err(DeskError::TooMany);
         };
         let (desk, store, is_keyed) = (self.me.clone(), Arc::clone(&self.store), new.key.is_some());
+        let (limits, tenant) = (self.setup.limits.clone(), new.tenant.clone());
         // In a task of its own, so that the row of one whose asking ends meanwhile does not stay.
         let put = tokio::spawn(async move {
-            let asked = store.ask(&new, now).await?;
+            let may_ask = move || limits.may_ask(tenant.as_deref());
+            let asked = store.ask_if(&new, now, may_ask).await?;
             let gone = Gone {
                 store,
                 desk,
@@ -231,8 +244,22 @@ impl Desk {
             answer,
             // An answer that came while no process asked is there at once, also where the question has expired meanwhile.
             patience: patience.max(POLL * 10),
-            room,
+            room: (share, room),
         }))
+    }
+
+    /// Takes from the share of an agent, if it is known who asks. A question may be longer than that.
+    fn share(&self, agent: Agent, size: u32) -> Result<Option<OwnedSemaphorePermit>, DeskError> {
+        if agent == (None, None) {
+            return Ok(None);
+        }
+        let mut open = self.lock();
+        // Those of which nothing is taken.
+        open.shares.retain(|_, share| Arc::strong_count(share) > 1);
+        let share = open.shares.entry(agent);
+        let share = share.or_insert_with(|| Arc::new(Semaphore::new(SHARE as usize)));
+        let taken = Arc::clone(share).try_acquire_many_owned(size.min(SHARE));
+        taken.map(Some).map_err(|_| DeskError::TooMany)
     }
 
     /// Waits for the answer to a question. `other` is one that is given here, which counts if it is the first.
@@ -439,6 +466,8 @@ impl Desk {
     fn failed(&self, origin: &QuestionOrigin, error: &DeskError) -> Answered {
         let answered = match error {
             DeskError::Postgres(_) | DeskError::Database(_) => self.unasked(origin),
+            // It is in the audit log, and a client may repeat it without end.
+            DeskError::OverBudget(_) => return Answered::over_budget(),
             _ => Answered::NOT,
         };
         let what = match answered.is_left() {
@@ -501,7 +530,7 @@ struct Waiting<'a> {
     gone: Gone,
     answer: oneshot::Receiver<Settled>,
     patience: Duration,
-    room: SemaphorePermit<'a>,
+    room: (Option<OwnedSemaphorePermit>, SemaphorePermit<'a>),
 }
 
 /// Takes a question back that is given up.

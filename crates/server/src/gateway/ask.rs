@@ -187,11 +187,7 @@ async fn put(
         key: Some(request_key(&client, &key)),
     };
     let unanswered = OnceLock::new();
-    let limits = &client.gateway.parts.limits;
     let approver = client.gateway.approver.as_ref();
-    // A question to the client's own user is none of the tenant's.
-    let budget = approver.map_or(Ok(()), |_| limits.may_ask(client.holder.tenant.as_deref()));
-    let approver = approver.filter(|_| budget.is_ok());
     let answered = match (approver, elicits) {
         (Some(approver), true) => {
             let other = async {
@@ -210,11 +206,12 @@ async fn put(
         (Some(approver), false) => approver.ask(&origin, &view).await,
         (None, true) => return elicited.await.unwrap_or_else(|| no_answer(NO_PERSON)),
         (None, false) => {
-            let why = budget.err();
-            let why = why.unwrap_or_else(|| "this client cannot ask the user".to_owned());
-            return no_answer(&format!("it needs the user's approval, and {why}"));
+            return no_answer("it needs the user's approval, and this client cannot ask the user");
         }
     };
+    if answered.is_over_budget() {
+        return no_answer("it needs the user's approval, and the tenant may ask no more this hour");
+    }
     unanswered
         .into_inner()
         .unwrap_or(AskOutcome::Answer(answered))

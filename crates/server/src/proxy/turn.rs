@@ -497,7 +497,6 @@ impl Front for Turn<'_> {
         let asked = format!("{:?}", (session, self.request, shown));
         let key = hash(asked.as_bytes());
         let approver = Arc::clone(&self.shared.approver);
-        let limits = self.shared.parts.limits.clone();
         let origin = QuestionOrigin {
             conversation: self.at.conversation.to_owned(),
             agent: None,
@@ -505,12 +504,7 @@ impl Front for Turn<'_> {
             key: Some(key),
         };
         let question = view.clone();
-        let put = || async move {
-            AskOutcome::Answer(match limits.may_ask(origin.tenant.as_deref()) {
-                Ok(()) => approver.ask(&origin, &question).await,
-                Err(_) => desk::Answered::here(Answer::No, None, "budget"),
-            })
-        };
+        let put = || async move { AskOutcome::Answer(approver.ask(&origin, &question).await) };
         let (questions, patience) = (&self.session.questions, self.shared.patience);
         match questions.ask(format!("{key:?}"), patience, put).await {
             AskOutcome::Answer(answered) => {

@@ -7,6 +7,7 @@ use ifc::{Call, Labeled, Policy, PolicyError, Rule, Sink};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use server::desk::{Answered, Approver, Desk as Asking, DeskSetup, QuestionOrigin};
+use server::limits::Limits;
 use server::proxy::ProxySetup;
 use tokio::task::JoinHandle;
 
@@ -47,6 +48,7 @@ pub(crate) fn asking_at(store: Arc<store::Desk>, timeout: Duration) -> Arc<Askin
         outlives: false,
         keep_for: "until you revoke it".to_owned(),
         notice: None,
+        limits: Limits::default(),
         report: |line| assert!(line.is_empty(), "{line}"),
     };
     Asking::new(store, setup).unwrap()
@@ -720,6 +722,27 @@ async fn a_front_leaves_room_at_the_desk_to_the_others() {
     waiting(128).await;
     going.push(asks(&full));
     waiting(129).await;
+    going.drain(..).for_each(|asked| asked.abort());
+    // One agent leaves room to those of its front.
+    let asks = |agent: &str| {
+        let (desk, view) = (other.clone(), view());
+        let (agent, tenant) = (Some(agent.to_owned()), Some("team".to_owned()));
+        let origin = QuestionOrigin {
+            agent,
+            tenant,
+            ..QuestionOrigin::of("c")
+        };
+        tokio::spawn(async move { desk.put(&origin, &view).await })
+    };
+    while !store.waiting(now()).await.unwrap().all.is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    going.extend((0..32).map(|_| asks("a")));
+    waiting(32).await;
+    let refused = asks("a").await.unwrap();
+    assert!(matches!(refused, Err(store::DeskError::TooMany)));
+    going.push(asks("b"));
+    waiting(33).await;
     going.iter().for_each(JoinHandle::abort);
 }
 

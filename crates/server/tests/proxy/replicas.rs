@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use ifc::Answer;
 use serde_json::json;
 use server::desk::{Approver, Desk, DeskSetup, QuestionOrigin};
+use server::limits::Limits;
 use store::{Answerer, PoolSettings, Store};
 use test_support::{Postgres, Upstream};
 
@@ -29,6 +30,10 @@ async fn store_at(place: &str) -> Arc<store::Desk> {
 
 /// The desk of one replica.
 fn front(store: Arc<store::Desk>) -> Arc<Desk> {
+    front_with(store, Limits::default())
+}
+
+pub(crate) fn front_with(store: Arc<store::Desk>, limits: Limits) -> Arc<Desk> {
     let setup = DeskSetup {
         front: "proxy".to_owned(),
         session: String::new(),
@@ -37,6 +42,7 @@ fn front(store: Arc<store::Desk>) -> Arc<Desk> {
         outlives: true,
         keep_for: "until you revoke it".to_owned(),
         notice: None,
+        limits,
         report: |line| assert!(line.is_empty(), "{line}"),
     };
     Desk::new(store, setup).unwrap()
@@ -58,7 +64,7 @@ async fn asks_until_it_is_killed() {
     }
 }
 
-async fn the_only_question(store: &store::Desk) -> store::KeptQuestion {
+pub(crate) async fn the_only_question(store: &store::Desk) -> store::KeptQuestion {
     loop {
         if let [kept] = store.waiting(now()).await.unwrap().all.as_slice() {
             return kept.clone();

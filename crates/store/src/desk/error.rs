@@ -21,6 +21,9 @@ pub enum DeskError {
     /// Too many questions wait.
     #[error("too many questions wait, or very long ones; answer some of them first")]
     TooMany,
+    /// Its tenant may ask no more for now, and why.
+    #[error("{0}")]
+    OverBudget(String),
     /// The question is too long to be shown.
     #[error("the question has more than {MOST_BYTES} bytes")]
     TooLarge,

@@ -71,13 +71,26 @@ impl Desk {
     /// # Errors
     /// Too many wait, or it is too long.
     pub async fn ask(&self, new: &NewQuestion, now: Time) -> Result<Asked, DeskError> {
+        self.ask_if(new, now, || Ok(())).await
+    }
+
+    /// The same, with a check of whether one more may be asked. It is not called for a question from before.
+    ///
+    /// # Errors
+    /// As those of [`Desk::ask`], and [`DeskError::OverBudget`] with the error of `may_ask`.
+    pub async fn ask_if(
+        &self,
+        new: &NewQuestion,
+        now: Time,
+        may_ask: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Result<Asked, DeskError> {
         let (question, id) = (json(new)?, QuestionId::random().map_err(DeskError::System)?);
         if question.len() > MOST_BYTES {
             return Err(DeskError::TooLarge);
         }
         let (key, expires) = (new.key, new.expires);
-        let with = (new.head(id), question);
-        let ask = (self.tables).run(Begin::Write, with, move |tx, (head, question)| {
+        let with = (new.head(id), question, may_ask);
+        let ask = (self.tables).run(Begin::Write, with, move |tx, (head, question, may_ask)| {
             let work = async move {
                 change(tx).await?;
                 let removed = tx.execute(rows::PRUNE, &rows::prune(now)).await?;
@@ -90,6 +103,7 @@ impl Desk {
                 }
                 let waiting = tx.first(rows::LOAD, &rows::waits(now), pair).await?;
                 rows::fits(question, waiting.unwrap_or_default())?;
+                may_ask().map_err(DeskError::OverBudget)?;
                 let insert = values![
                     head.id.as_bytes(),
                     key,

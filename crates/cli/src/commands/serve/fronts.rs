@@ -40,6 +40,7 @@ impl Own {
         let (store, timeout) = (Arc::clone(&self.desk), config.proxy.approval_timeout);
         let mut asking = Asking::of(store, "serve", timeout, &config.desk);
         asking.setup.outlives = true;
+        asking.setup.limits = self.limits.clone();
         if config.proxy.user_header.is_some() {
             asking.setup.asker = None;
         }
