@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -349,6 +349,11 @@ impl Writer {
 }
 
 fn append(path: &Path, line: &str) -> io::Result<()> {
+    // A command may be the first that writes there: the rest of the state is in a database.
+    if let Some(folder) = path.parent() {
+        let mut made = std::fs::DirBuilder::new();
+        made.recursive(true).mode(0o700).create(folder)?;
+    }
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.append(true).create(true).mode(0o600).open(path)?;
     // In one write, so that lines of several processes do not mix.
