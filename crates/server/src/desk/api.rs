@@ -173,6 +173,8 @@ fn failed(error: DeskError) -> ApiError {
             StatusCode::FORBIDDEN
         }
         DeskError::Postgres(_) => return ApiError::unavailable(error.to_string()),
+        // Not the path, which is none of an approver's business.
+        DeskError::Database(error) => return ApiError::internal(error.fault.to_string()),
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
     ApiError::new(status, error.to_string())

@@ -146,8 +146,10 @@ impl Desk {
         now: Time,
         sees: impl Fn(&QuestionHead) -> bool,
     ) -> Result<Questions, DeskError> {
-        let waiting = (self.tables).rows(rows::WAITING, rows::waits(now), rows::head);
-        let seen = waiting.await?.into_iter().filter(sees);
+        let head = |row| Ok(rows::head(row));
+        let waiting = (self.tables).rows(rows::WAITING, rows::waits(now), head);
+        // One whose head cannot be read may be seen by no one.
+        let seen = waiting.await?.into_iter().flatten().filter(sees);
         self.read(&seen.map(|head| head.id).collect::<Vec<_>>())
             .await
     }
@@ -158,8 +160,10 @@ impl Desk {
         most: usize,
         sees: impl Fn(&QuestionHead) -> bool,
     ) -> Result<Questions, DeskError> {
-        let answered = self.tables.rows(rows::ANSWERED, [], rows::head);
-        let seen = answered.await?.into_iter().filter(sees).take(most);
+        let head = |row| Ok(rows::head(row));
+        let answered = self.tables.rows(rows::ANSWERED, [], head);
+        let seen = answered.await?.into_iter().flatten();
+        let seen = seen.filter(sees).take(most);
         self.read(&seen.map(|head| head.id).collect::<Vec<_>>())
             .await
     }
@@ -342,8 +346,9 @@ impl Desk {
 
     /// All tokens by name, those that have expired included. One that cannot be read admits no one, and is left out.
     pub async fn tokens(&self) -> Result<Vec<KeptToken>, DeskError> {
-        let tokens = self.tables.rows(rows::TOKENS, [], pair);
-        Ok(tokens.await?.into_iter().flat_map(rows::token).collect())
+        let tokens = self.tables.rows(rows::TOKENS, [], |row| Ok(pair(row)));
+        let tokens = tokens.await?.into_iter().flatten();
+        Ok(tokens.flat_map(rows::token).collect())
     }
 
     /// Revokes a token. False if there is none of this name.

@@ -355,7 +355,22 @@ async fn a_damaged_question_is_named_and_hides_no_other(place: Place) {
         matches!(refused, Err(DeskError::Unreadable(..))),
         "{refused:?}"
     );
+    let recent = async || desk.recent(9, |_| true).await.unwrap().all.len();
     desk.answer(good, "once", &by("ada"), at(1)).await.unwrap();
+    assert_eq!(recent().await, 1);
+    // PostgreSQL keeps no text but UTF-8.
+    if let Place::Sqlite(_) = place {
+        desk.new_token(&token("ada"), at(0)).await.unwrap();
+        let seen = ask(&desk, &mail, at(1)).await.unwrap();
+        place.execute(&format!(
+            "UPDATE question SET app = CAST(x'ff' AS TEXT) WHERE id IN ('id:{bad}', 'id:{good}');
+            INSERT INTO token (name, digest, token) VALUES ('b', zeroblob(32), CAST(x'ff' AS TEXT))"
+        ));
+        let listed = desk.waiting(at(2)).await.unwrap();
+        assert_eq!((listed.all.len(), listed.all[0].id), (1, seen));
+        assert_eq!(recent().await, 0);
+        assert_eq!(desk.tokens().await.unwrap().len(), 1);
+    }
 }
 
 async fn questions_have_bounds(place: Place) {
