@@ -14,7 +14,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use sandbox::Container;
 use server::audit::{Audit, AuditKeys, AuditSetup, Note};
 use sha2::{Digest, Sha256};
-use store::{Commit, Committed, PoolSettings, SessionState, SessionWrite, StateError, Store};
+use store::{Commit, Committed, Document, PoolSettings, SessionState, SessionWrite, Store};
 use tracing::warn;
 
 use crate::hex::hex;
@@ -53,18 +53,24 @@ pub(crate) async fn store(config: &Config) -> Result<Store> {
     }
 }
 
-/// Whether the database answers, if the state is in one. Nothing is made or changed there.
+/// Checks that a service could use the store, of which nothing is made or changed. `new_secret` is as for [`claim`].
 ///
 /// # Errors
-/// It is not named in a way that could ever work.
-pub(crate) async fn reach(config: &Config) -> Result<Result<(), StateError>> {
-    let Some(url) = database(&config.state)? else {
-        return Ok(Ok(()));
+/// The database does not let us in, the secret is missing, or the store is that of another one.
+pub(crate) async fn check(config: &Config, new_secret: bool) -> Result<()> {
+    let given = given(config)?;
+    let folder = paths::state()?;
+    let store = match database(&config.state)? {
+        Some(url) => Store::reach(&url, &PoolSettings::default()).await?,
+        None if !folder.join("state.db").is_file() => None,
+        None => Some(Store::sqlite(&folder).context("the state cannot be read")?),
     };
-    match Store::reach(&url, &PoolSettings::default()).await {
-        Err(error @ StateError::Url(_)) => Err(error.into()),
-        reached => Ok(reached),
-    }
+    let Some(store) = store else { return Ok(()) };
+    // One that is missing would be made, and be another one.
+    let own = || fs::read(folder.join("secret")).unwrap_or_default();
+    let secret = given.unwrap_or_else(own);
+    let body = claim_of(&Sha256::digest(secret.trim_ascii()).into());
+    claimed(&*store.state(), &body, new_secret).await.map(drop)
 }
 
 /// Renews in the store what names the secret of its deployment. It is kept as long as a conversation, so services do it each
@@ -77,19 +83,10 @@ pub(crate) async fn claim(
     secret: &[u8; 32],
     replaces: bool,
 ) -> Result<()> {
-    let tenant = Sha256::digest("sluice deployment").into();
-    let digest = Sha256::new_with_prefix("sluice secret").chain_update(secret);
-    let body = format!("\"{}\"", hex(&digest.finalize()));
+    let (tenant, body) = (claimant(), claim_of(secret));
     // Another replica may write between.
     for _ in 0..CLAIMS {
-        let there = store.load(&tenant, 0, Some(&tenant)).await?.session;
-        if there.as_ref().is_some_and(|it| it.body != body) && !replaces {
-            bail!(
-                "the store is that of a deployment with another secret, by which its conversations are found; use the \
-                 secret_file or {SECRET} of the other services, or the file `secret` of the folder that was copied\n`sluice serve --new-secret` takes this one, and finds none of \
-                 the conversations before"
-            );
-        }
+        let there = claimed(store, &body, replaces).await?;
         let write = SessionWrite {
             key: tenant,
             base: there.map_or(0, |it| it.version),
@@ -102,6 +99,31 @@ pub(crate) async fn claim(
         }
     }
     bail!("too many services write to the store at once")
+}
+
+/// The tenant, and the session, of what names the secret.
+fn claimant() -> [u8; 32] {
+    Sha256::digest("sluice deployment").into()
+}
+
+/// What names this secret.
+fn claim_of(secret: &[u8; 32]) -> String {
+    let digest = Sha256::new_with_prefix("sluice secret").chain_update(secret);
+    format!("\"{}\"", hex(&digest.finalize()))
+}
+
+/// What names the secret in the store, if that may be this one.
+async fn claimed(store: &dyn SessionState, body: &str, replaces: bool) -> Result<Option<Document>> {
+    let tenant = claimant();
+    let there = store.load(&tenant, 0, Some(&tenant)).await?.session;
+    if there.as_ref().is_some_and(|it| it.body != body) && !replaces {
+        bail!(
+            "the store is that of a deployment with another secret, by which its conversations are found; use the \
+             secret_file, the {SECRET} or the file `secret` of the state folder that it was used with\n`sluice serve --new-secret` takes this one, and finds none of \
+             the conversations before"
+        );
+    }
+    Ok(there)
 }
 
 /// The secret of the deployment: the one that is given, or else one of this machine, which is made once.

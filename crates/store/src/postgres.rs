@@ -73,6 +73,15 @@ struct Link {
 impl Postgres {
     /// Connects, and makes or upgrades the tables.
     pub(crate) async fn connect(url: &str, settings: &PoolSettings) -> Result<Self, StateError> {
+        let postgres = Self::unconnected(url, settings)?;
+        let pool = postgres.link().pool.clone();
+        migrate(&pool)
+            .await
+            .map_err(|error| error.at(&postgres.place()))?;
+        Ok(postgres)
+    }
+
+    fn unconnected(url: &str, settings: &PoolSettings) -> Result<Self, StateError> {
         let options = options(url)?;
         let pool = PgPoolOptions::new()
             .max_connections(settings.connections)
@@ -93,8 +102,6 @@ impl Postgres {
                 })
             })
             .connect_lazy_with(options);
-        let place = place(&pool.connect_options());
-        migrate(&pool).await.map_err(|error| error.at(&place))?;
         let since = Instant::now();
         let link = Link {
             pool,
@@ -105,13 +112,22 @@ impl Postgres {
         Ok(Self(Mutex::new(link)))
     }
 
-    /// Connects, and does nothing.
-    pub(crate) async fn reach(url: &str, settings: &PoolSettings) -> Result<(), StateError> {
-        let options = options(url)?;
-        let place = place(&options);
-        let pool = PgPoolOptions::new().acquire_timeout(settings.wait);
-        let pool = pool.connect_with(options).await;
-        pool.map(drop).map_err(|error| fault(&error).at(&place))
+    /// Connects, and makes and changes nothing. `None`: the tables of this version are not there yet.
+    pub(crate) async fn reach(
+        url: &str,
+        settings: &PoolSettings,
+    ) -> Result<Option<Self>, StateError> {
+        let postgres = Self::unconnected(url, settings)?;
+        let pool = postgres.link().pool.clone();
+        let select = sqlx::query_scalar::<_, i32>("SELECT number FROM version");
+        let known = MIGRATIONS.len() as i32;
+        match select.fetch_optional(&pool).await {
+            // The table does not exist.
+            Err(error) if code(&error).as_deref() == Some("42P01") => Ok(None),
+            Err(error) => Err(fault(&error).at(&postgres.place())),
+            Ok(Some(found)) if found > known => Err(StateError::Newer { found, known }),
+            Ok(found) => Ok((found == Some(known)).then_some(postgres)),
+        }
     }
 
     /// A transaction without a deadline, begun by these statements, for work that takes long.
@@ -283,6 +299,10 @@ pub(crate) fn fault(error: &sqlx::Error) -> StateError {
                 "{}; PgBouncer has to use pool_mode = session",
                 error.message()
             )
+        }
+        Error::Database(error) if error.code().as_deref() == Some("28P01") => {
+            let message = error.message();
+            format!("{message}; set PGPASSWORD, or write the password to ~/.pgpass or the URL")
         }
         Error::Database(error) => error.message().to_owned(),
         Error::PoolTimedOut => "no connection in time".to_owned(),

@@ -67,12 +67,13 @@ impl Store {
         Ok(Self(Backend::Postgres(Arc::new(postgres))))
     }
 
-    /// Whether this PostgreSQL lets us in now. Nothing is made or changed there.
+    /// The same, but nothing is made or changed there. `None`: the tables of this version are not there yet.
     ///
     /// # Errors
-    /// [`StateError::Url`], or the reason why it does not.
-    pub async fn reach(url: &str, settings: &PoolSettings) -> Result<(), StateError> {
-        Postgres::reach(url, settings).await
+    /// As [`Store::postgres`].
+    pub async fn reach(url: &str, settings: &PoolSettings) -> Result<Option<Self>, StateError> {
+        let postgres = Postgres::reach(url, settings).await?;
+        Ok(postgres.map(|postgres| Self(Backend::Postgres(Arc::new(postgres)))))
     }
 
     /// Sessions, permits and counters.

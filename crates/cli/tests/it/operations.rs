@@ -104,18 +104,22 @@ fn the_configurations_of_a_release_are_without_mistakes() {
             fs::read_to_string(dist.join("container/sluice.toml")).unwrap(),
         ),
     ] {
-        home.configure(&text.replace("/etc/sluice/secret", "secret"));
+        let text = text.replace("/etc/sluice/secret", "secret");
+        home.configure(&text);
         let secret = home.path("config/sluice/secret");
         fs::write(&secret, "s".repeat(40)).unwrap();
         fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
         let mut check = home.sluice(&["serve", "--check"]);
-        // No server is there, which is a note.
+        // No server is there.
         let database = "postgres://sluice@127.0.0.1:9/sluice";
         check
             .env("SLUICE_DATABASE", database)
             .env("SLUICE_SECRET", "s".repeat(40));
         let check = check.env("OPENAI_API_KEY", "sk-x");
         let (code, stdout, stderr) = said(&check.output().unwrap());
-        assert_eq!(code, 0, "{name}: {stdout}{stderr}");
+        let needs = text.contains("\nurl_env");
+        let is_missed = stderr.contains("the database cannot be used now");
+        let outcome = (code, is_missed);
+        assert_eq!(outcome, (needs.into(), needs), "{name}: {stdout}{stderr}");
     }
 }

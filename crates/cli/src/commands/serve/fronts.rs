@@ -149,14 +149,13 @@ impl Own {
 }
 
 /// Whether a service by this configuration could start: everything but the start of apps. Says what may be a mistake.
-pub(super) async fn check(config: &Config, layers: &BTreeSet<Layer>) -> Result<()> {
+pub(super) async fn check(
+    config: &Config,
+    layers: &BTreeSet<Layer>,
+    new_secret: bool,
+) -> Result<()> {
     drop(proxy(config, config.service.listen, true)?);
-    deployment::given(config)?;
-    if let Err(error) = deployment::reach(config).await? {
-        message(&format!(
-            "note: the database of [state] does not answer now: {error}"
-        ));
-    }
+    deployment::check(config, new_secret).await?;
     for (app, reason) in needs::provide(&mut config.clone(), false) {
         message(&format!("note: the app {app} cannot be started: {reason}"));
     }

@@ -36,7 +36,7 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
     let config = args.config(!as_json)?;
     if args.check {
         shown::notes(&config);
-        fronts::check(&config, &args.place.layers()).await?;
+        fronts::check(&config, &args.place.layers(), args.new_secret).await?;
         return shown::checked(&config, as_json);
     }
     logs::start(config.telemetry.logs)?;

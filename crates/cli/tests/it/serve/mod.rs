@@ -677,8 +677,8 @@ fn what_is_missing_is_named_before_the_start() {
     let (code, _, err) = check(&state("NOT_SET"));
     assert!(code == 1 && err.contains("NOT_SET"), "{err}");
     let (code, _, err) = check(&state("GIVEN"));
-    assert_eq!(code, 0, "{err}");
-    for note in ["does not answer now", "hosts of [service]"] {
+    assert_eq!(code, 1, "{err}");
+    for note in ["the database cannot be used now", "hosts of [service]"] {
         assert!(err.contains(note), "{note} is not in {err}");
     }
     // Without rules for agents there is no proxy.
@@ -693,8 +693,10 @@ fn what_is_missing_is_named_before_the_start() {
     drop(service);
     // The store is that of the secret.
     fs::write(home.path("state/sluice/secret"), "t".repeat(40)).unwrap();
-    let (code, _, err) = home.run(&["serve", "--listen", "127.0.0.1:0"]);
-    assert!(code == 1 && err.contains("another secret"), "{err}");
+    for mode in [&["--listen", "127.0.0.1:0"][..], &["--check"]] {
+        let (code, _, err) = home.run(&[&["serve"][..], mode].concat());
+        assert!(code == 1 && err.contains("another secret"), "{err}");
+    }
     drop(Service::start(&home, &["--new-secret"]));
     drop(Service::start(&home, &[]));
 }

@@ -396,7 +396,18 @@ fn without_its_database_a_service_permits_nothing() {
     let service = Service::start(&home, &[]);
     let ready = || service.get("/readyz", &[]).unwrap();
     assert_eq!(ready().status, 200);
+    // `--check` says what a start would.
+    let other = Home::with(&config(&upstream, &more));
+    write_secret(&other, &"t".repeat(40));
+    let check = |home: &Home| {
+        let mut check = home.sluice(&["serve", "--check"]);
+        said(&check.env("UPSTREAM_KEY", "sk-x").output().unwrap())
+    };
+    assert_eq!(check(&home).0, 0);
+    let (code, _, err) = check(&other);
+    assert!(code == 1 && err.contains("another secret"), "{err}");
     postgres.stop();
+    assert_eq!(check(&home).0, 1);
     let answer = ready();
     assert!(
         answer.status == 503 && answer.body.contains("state"),
