@@ -238,7 +238,7 @@ impl Loader<'_> {
         let desk = desk(&root);
         let memory = memory(&root);
         let (service, state, audit) = (service(&root), state(&root), audit(&root));
-        let (telemetry, tenants) = (telemetry(&root), tenants(&root));
+        let (telemetry, tenants) = (telemetry(&root), tenants(&root, &apps));
         let (user_name, user) = user(&root);
         let names_lattice = root.has("lattice");
         root.finish();

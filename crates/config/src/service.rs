@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::app::App;
 use crate::desk::is_approver_name;
 use crate::toml_reader::Table;
 use crate::watch::Takes;
@@ -226,8 +227,11 @@ pub(crate) fn telemetry(root: &Table<'_>) -> TelemetrySettings {
     telemetry
 }
 
-/// The limits of tenants by name.
-pub(crate) fn tenants(root: &Table<'_>) -> BTreeMap<String, TenantLimits> {
+/// The limits of tenants by name. They may name tools of these apps.
+pub(crate) fn tenants(
+    root: &Table<'_>,
+    apps: &BTreeMap<String, App>,
+) -> BTreeMap<String, TenantLimits> {
     let mut tenants = BTreeMap::new();
     for (name, table) in root.named_tables("tenant") {
         let budget = |key| table.integer(key, 0..=MAX_BUDGET);
@@ -235,7 +239,7 @@ pub(crate) fn tenants(root: &Table<'_>) -> BTreeMap<String, TenantLimits> {
             calls: budget("calls_per_hour"),
             tokens: budget("tokens_per_hour"),
             questions: budget("questions_per_hour"),
-            tools: tools(&table),
+            tools: tools(&table, apps),
         };
         table.finish();
         if !is_tenant_name(name.value) {
@@ -253,16 +257,36 @@ pub fn is_tenant_name(name: &str) -> bool {
     is_approver_name(name) && !name.contains('@')
 }
 
-fn tools(table: &Table<'_>) -> BTreeMap<String, u64> {
+fn tools(table: &Table<'_>, apps: &BTreeMap<String, App>) -> BTreeMap<String, u64> {
     table.takes("tools", Takes::Entries);
     let mut tools = BTreeMap::new();
     for (name, value) in table.entries("tools") {
-        if !name.value.contains('.') {
-            let message = format!("'{}' is not the name of a tool", name.value);
-            table.error(&name.span, message, "write \"APP.TOOL\" = CALLS");
+        let written = name.value;
+        match written.split_once('.') {
+            None => {
+                let message = format!("'{written}' is not the name of a tool");
+                table.error(&name.span, message, "write \"APP.TOOL\" = CALLS");
+            }
+            Some((app, tool)) => match apps.get(app).map(|app| &app.rules) {
+                // A warning: an app is removed without its budgets.
+                None => {
+                    let meant = table.did_you_mean(app, apps.keys().map(String::as_str));
+                    let message = format!("there is no app '{app}', so this limits nothing");
+                    let help = format!("{meant}add the app, or leave this out");
+                    let sink = table.context.sink;
+                    sink.warning(table.context.file, &name.span, message, help);
+                }
+                // Others are denied.
+                Some(rules) if rules.other_tools.is_none() && !rules.tools.contains_key(tool) => {
+                    let meant = table.did_you_mean(tool, rules.tools.keys().map(String::as_str));
+                    let message = format!("the app '{app}' has no tool '{tool}'");
+                    table.error(&name.span, message, format!("{meant}correct or remove it"));
+                }
+                Some(_) => {}
+            },
         }
         if let Some(most) = table.as_integer("tools", value, &(0..=MAX_BUDGET)) {
-            tools.insert(name.value.to_owned(), most);
+            tools.insert(written.to_owned(), most);
         }
     }
     tools

@@ -95,6 +95,25 @@ tools = { send = 1 }
     13: 'calls_per_hour' is out of range
     14: 'send' is not the name of a tool
     ");
+    let manifest = "[app]\nname = \"mail\"\ncommand = [\"mail\"]\n[tools.send_email]\neffect = \"write\"\nlimit = \"any\"\nrest = []\n";
+    let budget = |tool: &str| {
+        let tools = format!("tools = {{ \"{tool}\" = 3 }}");
+        let root = format!("[app.mail]\nmanifest = \"mail.toml\"\n[tenant.a]\n{tools}\n");
+        Config::load_with(Path::new("sluice.toml"), &|path| {
+            let is_root = path == Path::new("sluice.toml");
+            Ok((if is_root { &root } else { manifest }).to_owned())
+        })
+    };
+    let error = budget("mail.sendemail").unwrap_err().to_string();
+    for words in ["'mail' has no tool 'sendemail'", "mean 'send_email'?"] {
+        assert!(error.contains(words), "{error}");
+    }
+    for (tool, is_missing) in [("mial.send_email", true), ("mail.send_email", false)] {
+        let warnings = budget(tool).unwrap().warnings;
+        let mut warnings = warnings.iter().map(|it| it.message.as_str());
+        let found = warnings.any(|it| it == "there is no app 'mial', so this limits nothing");
+        assert_eq!(found, is_missing, "{tool}");
+    }
     let error = load("[telemetry]\ntrace_apps = true\n").unwrap_err();
     assert!(
         error
