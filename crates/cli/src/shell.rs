@@ -1,5 +1,7 @@
 //! Commands that a message tells the user to run.
 
+use std::path::Path;
+
 use hub::trace::escape;
 
 /// Text quoted as one word of a shell. It may be foreign: the name of a folder, an address in another program's file.
@@ -16,6 +18,14 @@ pub(crate) fn word(text: &str) -> String {
 pub(crate) fn command(words: &[String]) -> String {
     let words: Vec<String> = words.iter().map(|it| word(it)).collect();
     words.join(" ")
+}
+
+/// `command` with the configuration in this file, if there is one: another one, or none, means another store.
+pub(crate) fn configured(command: &str, file: Option<&Path>) -> String {
+    match file.filter(|file| file.is_file()) {
+        Some(file) => format!("{command} --config {}", word(&file.to_string_lossy())),
+        None => command.to_owned(),
+    }
 }
 
 #[cfg(test)]

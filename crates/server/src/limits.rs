@@ -258,7 +258,7 @@ impl Used {
                 _ => "spent or reserved by running requests",
             };
             format!(
-                "the budget of {most} {thing} in this hour is {gone}; it is renewed in {minutes} min"
+                "the budget of {thing} in this hour ({most}) is {gone}; it is renewed in {minutes} min"
             )
         })
     }

@@ -198,6 +198,8 @@ pub struct ServiceSetup {
     pub fronts: Fronts,
     /// The page of the desk, if it is served at this address. Without it the API of the desk is not served here either.
     pub page: Option<PageRoutes>,
+    /// Where a browser of this machine finds the page.
+    pub desk: String,
     /// What is watched from outside, and counts its requests.
     pub endpoints: Endpoints,
     /// How long running requests may go on once it stops.
@@ -217,6 +219,7 @@ struct Shared {
     /// Those that were replaced, whose last requests may still run.
     replaced: Mutex<Vec<Weak<Fronts>>>,
     page: Option<PageRoutes>,
+    desk: String,
     /// Served while the service stops, too.
     watched: Router,
     metrics: Arc<Metrics>,
@@ -248,6 +251,7 @@ impl Service {
             fronts: RwLock::new(Arc::new(setup.fronts)),
             replaced: Mutex::default(),
             page: setup.page,
+            desk: setup.desk,
             watched: setup.endpoints.router(),
             metrics: setup.endpoints.metrics,
             drain: setup.drain,
@@ -334,18 +338,29 @@ async fn pass(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     if own_page.is_none() && route == Route::Watched {
         return call(shared.watched.clone(), request).await;
     }
-    // The name is for a browser of this machine. It lets no one in.
+    // The name is for a browser of this machine, which is behind no proxy. It lets no one in.
     let peer = request.extensions().get::<Peer>();
-    let is_here = peer.is_some_and(|peer| peer.0.ip().to_canonical().is_loopback());
-    let to_page = page.filter(|_| path == DESK && is_here);
+    let is_here = peer.is_some_and(|peer| peer.0.ip().to_canonical().is_loopback())
+        && Hosts::new(false, &[]).admit(request.headers()).is_ok();
+    let is_page = path == DESK;
+    let to_page = page.filter(|_| is_page && is_here);
     let measured = shared.metrics.request(route);
     let answering = async {
         match (own_page, to_page) {
             (Some(page), _) => (call(page.router.clone(), request).await, None),
             (_, Some(page)) => (Redirect::to(&page.url()).into_response(), None),
             // The desk has an address of its own, which agents need not reach.
-            _ if page.is_none() && route == Route::Desk => {
-                let error = ApiError::invalid("the questions are at the address of desk_listen");
+            _ if route == Route::Desk && (page.is_none() || is_page) => {
+                let error = ApiError::invalid(match page {
+                    None if is_here => format!(
+                        "the questions are at the address of desk_listen, {}",
+                        shared.desk
+                    ),
+                    None => "the questions are at the address of desk_listen".to_owned(),
+                    Some(_) => {
+                        "other machines reach the page under a name of desk_hosts".to_owned()
+                    }
+                });
                 (
                     error.with_status(StatusCode::NOT_FOUND).into_response(),
                     None,

@@ -141,9 +141,6 @@ impl Store {
 
     /// Where the store is: a folder, or the address of a database without its password.
     pub fn place(&self) -> String {
-        match &self.0 {
-            Backend::Sqlite(files) => files.state.folder().display().to_string(),
-            Backend::Postgres(postgres) => postgres.place(),
-        }
+        self.tables(|files| &files.state).place()
     }
 }

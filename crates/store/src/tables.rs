@@ -258,6 +258,14 @@ pub(crate) enum Tables {
 }
 
 impl Tables {
+    /// Where they are: a folder, or the address of a database without its password.
+    pub(crate) fn place(&self) -> String {
+        match self {
+            Self::Sqlite(file) => file.folder().display().to_string(),
+            Self::Postgres(postgres) => postgres.place(),
+        }
+    }
+
     /// The rows of one statement, which is a transaction of its own.
     pub(crate) async fn rows<T: Send + 'static>(
         &self,

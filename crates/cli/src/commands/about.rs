@@ -46,13 +46,14 @@ pub(crate) fn completions(args: &Completions, mut root: clap::Command) -> Result
 
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// An existing folder.
+    /// The folder. It is made if it is not there.
     folder: PathBuf,
 }
 
 /// Writes a manual page for each command of `root` that is not hidden.
 pub(crate) fn man(args: &Man, root: clap::Command) -> Result<Exit> {
-    let pages = clap_mangen::generate_to(root, &args.folder);
+    let made = std::fs::create_dir_all(&args.folder);
+    let pages = made.and_then(|()| clap_mangen::generate_to(root, &args.folder));
     pages.with_context(|| format!("cannot write into {}", args.folder.display()))?;
     Ok(Exit::Done)
 }

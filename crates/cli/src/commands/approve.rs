@@ -114,13 +114,14 @@ pub(crate) async fn approve(args: &Approve) -> Result<Exit> {
 }
 
 /// The one who answers: a token, or the user of this process.
-struct Approver {
+struct Approver<'a> {
+    of: &'a DeskOf,
     desk: Arc<Desk>,
     token: Option<KeptToken>,
 }
 
-impl Approver {
-    async fn new(of: &DeskOf) -> Result<Self> {
+impl<'a> Approver<'a> {
+    async fn new(of: &'a DeskOf) -> Result<Self> {
         let desk = of.open().await?;
         let token = match env::var(TOKEN) {
             Ok(secret) => {
@@ -141,7 +142,7 @@ impl Approver {
         {
             bail!("the token in ${TOKEN} is one of an agent, which sees no questions");
         }
-        Ok(Self { desk, token })
+        Ok(Self { of, desk, token })
     }
 
     fn may_see(&self, question: &QuestionHead) -> bool {
@@ -214,9 +215,10 @@ impl Approver {
             Some(given) => format!("It was answered: {}.\n", escape(&given.to_string())),
             None if !question.waits(now()) => "It waits no longer.\n".to_owned(),
             None => {
-                let id = beginning(&question);
+                let answer = format!("sluice approve answer {} ANSWER", beginning(&question));
+                let answer = self.of.command(&answer);
                 format!(
-                    "{} asks{}, {}.\nAnswer it with `sluice approve answer {id} ANSWER`: {}.\n",
+                    "{} asks{}, {}.\nAnswer it with `{answer}`: {}.\n",
                     question.question.front,
                     for_whom(&question),
                     times(&question),
@@ -234,8 +236,9 @@ impl Approver {
         let found = found.filter(|kept| self.may_see(&kept.question.head(kept.id)));
         found.with_context(|| {
             format!(
-                "there is no question {}; list them with `sluice approve list`",
-                escape(id)
+                "there is no question {}; list them with `{}`",
+                escape(id),
+                self.of.command("sluice approve list")
             )
         })
     }
@@ -245,8 +248,9 @@ impl Approver {
         let mut allows = String::new();
         if answer != "no" {
             if self.token.is_none() && !has_person() {
+                let new = self.of.command("sluice token new NAME");
                 bail!(
-                    "without a terminal only a token allows something: set ${TOKEN} to one of `sluice token new`"
+                    "without a terminal only a token allows something: set ${TOKEN} to one of `{new}`"
                 );
             }
             // What cannot be shown was not seen.

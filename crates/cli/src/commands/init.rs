@@ -135,7 +135,8 @@ pub(crate) async fn init(args: Init) -> Result<Exit> {
         .is_some_and(|it| it.file.as_deref() == Some(file.path()));
     if let Some(service) = service.filter(|_| !has_service) {
         say(&format!(
-            "note: the service at {} does not read {}, so the clients start their servers without it\n",
+            "note: the service at {} does not read {}, so the clients start their servers without it; for its apps, \
+             have an entry in the client that starts `sluice gateway --service`\n",
             service.url,
             file.path().display()
         ));

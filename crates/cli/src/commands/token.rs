@@ -24,7 +24,10 @@ use crate::paths;
 use crate::permissions::now;
 use crate::terminal::{print, say};
 use crate::words::minute;
-use crate::{configuration, deployment};
+use crate::{configuration, deployment, shell};
+
+/// How the names of tokens begin that a service makes for the agents of its own user.
+pub(crate) const LOCAL: &str = "local-";
 
 #[derive(Debug, Args)]
 pub(crate) struct Token {
@@ -99,7 +102,7 @@ pub(crate) async fn token(args: &Token) -> Result<Exit> {
     let desk = args.desk.open().await?;
     match &args.action {
         Action::New(new) => make(&args.desk, &desk, new).await,
-        Action::List { json } => list(&desk, *json).await,
+        Action::List { json } => list(&args.desk, &desk, *json).await,
         // Before the audit log is written: a wrong name is no event.
         Action::Revoke { name } => match desk.tokens().await?.iter().any(|it| it.name == *name) {
             true => {
@@ -109,8 +112,9 @@ pub(crate) async fn token(args: &Token) -> Result<Exit> {
                 Ok(Exit::Done)
             }
             false => bail!(
-                "there is no token '{}'; list them with `sluice token list`",
-                escape(name)
+                "there is no token '{}'; list them with `{}`",
+                escape(name),
+                args.desk.command("sluice token list")
             ),
         },
     }
@@ -127,6 +131,11 @@ impl DeskOf {
     /// Opens them.
     pub(crate) async fn open(&self) -> Result<Arc<Desk>> {
         open(self.config.as_deref()).await
+    }
+
+    /// A command about the same questions and tokens.
+    pub(crate) fn command(&self, command: &str) -> String {
+        shell::configured(command, self.config.as_deref())
     }
 
     /// Notes a change of a token in the audit log, before it is made.
@@ -254,17 +263,19 @@ async fn make(of: &DeskOf, desk: &Desk, args: &New) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     say(&format!(
-        "The token of {}; it is not shown again:\n",
-        new.name
+        "The token of {}, which is stored in {}; it is not shown again:\n",
+        new.name,
+        desk.place()
     ));
     print(&secret)?;
     Ok(Exit::Done)
 }
 
-async fn list(desk: &Desk, as_json: bool) -> Result<Exit> {
+async fn list(of: &DeskOf, desk: &Desk, as_json: bool) -> Result<Exit> {
     let tokens = desk.tokens().await?;
     if tokens.is_empty() && !as_json {
-        say("there are no tokens; make one with `sluice token new NAME`\n");
+        let new = of.command("sluice token new NAME");
+        say(&format!("there are no tokens; make one with `{new}`\n"));
     }
     for token in &tokens {
         show(as_json, &value(token), &line(token))?;
@@ -295,8 +306,12 @@ fn line(token: &KeptToken) -> String {
         ),
         Role::Agent | Role::Admin => String::new(),
     };
+    let made = match token.name.starts_with(LOCAL) && token.role == Role::Agent {
+        true => "  made by `sluice serve` for the commands of its user",
+        false => "",
+    };
     format!(
-        "{:<20} {}{tenant}{limits}  since {}{expires}  {used}",
+        "{:<20} {}{tenant}{limits}  since {}{expires}  {used}{made}",
         token.name,
         token.role.name(),
         minute(token.created),

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use clap::Args;
 use clients::{FileChange, Journal, Kind, Record, SettingsChange, Undone};
+use config::ServiceSettings;
 use jiff::Timestamp;
 
 use super::init::{digest, folder, ids_of_clients};
 use crate::commands::app::{section, take_out};
 use crate::configuration::Found;
 use crate::exit::Exit;
+use crate::service;
 use crate::terminal::{is_agreed, message, print, say};
 
 #[derive(Debug, Args)]
@@ -148,7 +150,12 @@ fn settings(
                 continue;
             }
             let path = change.path.display();
-            message(&format!("the app {app} was removed from {path}"));
+            let service = service::find(&ServiceSettings::default()).ok().flatten();
+            let keeps = match service.is_some_and(|it| it.file.as_ref() == Some(&change.path)) {
+                true => "; the running service has it until it gets SIGHUP",
+                false => "",
+            };
+            message(&format!("the app {app} was removed from {path}{keeps}"));
         }
         left.apps.remove(app);
     }

@@ -185,7 +185,7 @@ fn completions_and_manual_pages_know_every_command() {
         let (code, script, _) = home.run(&["completions", shell]);
         assert!(code == 0 && script.contains("gateway"), "{shell}");
     }
-    let pages = home.path("home");
+    let pages = home.path("home/made");
     assert_eq!(home.run(&["man", pages.to_str().unwrap()]).0, 0);
     for page in ["sluice.1", "sluice-policy-check.1", "sluice-doctor.1"] {
         assert!(pages.join(page).is_file(), "{page}");

@@ -206,7 +206,7 @@ impl Hosts {
     }
 
     /// Lets a request through, or says why not.
-    fn admit(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         let forbidden = |message| ApiError::invalid(message).with_status(StatusCode::FORBIDDEN);
         // Two readers could take each another one for it.
         if headers.get_all(HOST).iter().count() > 1 {

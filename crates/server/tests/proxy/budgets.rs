@@ -50,7 +50,7 @@ async fn calls_of_one_answer_count_each() {
             calls(&sends)
         }
         "again" => calls(&[("send", r#"{"to":"eve"}"#)]),
-        text if text.contains("the budget of 1 calls") => says("It is spent."),
+        text if text.contains("the budget of calls in this hour (1)") => says("It is spent."),
         _ => says("done"),
     };
     let of_tool = Budget {
@@ -73,7 +73,11 @@ async fn calls_of_one_answer_count_each() {
         if !is_of_all {
             // The model reads what became of the others.
             let all = upstream.last().1.to_string();
-            assert_eq!(all.matches("the budget of 1 calls").count(), 4, "{all}");
+            assert_eq!(
+                all.matches("the budget of calls in this hour (1)").count(),
+                4,
+                "{all}"
+            );
             let answer = stage.message(&[user("again")]).await;
             assert_eq!(answer["content"], "It is spent.");
         }

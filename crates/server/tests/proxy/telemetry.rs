@@ -118,6 +118,7 @@ async fn watched(collector: &str, state: Arc<Mutex<Result<(), String>>>) -> Watc
     let service = ServiceSetup {
         fronts: Fronts::of_proxy(ProxyRoutes::new(setup).unwrap()),
         page: None,
+        desk: String::new(),
         endpoints,
         drain: Duration::ZERO,
         stopping: Stopping::default(),

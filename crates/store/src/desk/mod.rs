@@ -313,6 +313,11 @@ impl Desk {
         Ok(())
     }
 
+    /// Where they are kept, without the password of a database.
+    pub fn place(&self) -> String {
+        self.tables.place()
+    }
+
     /// A number that changes with each question that is asked, answered or taken back, by any process. It does not change
     /// when a question expires.
     pub async fn version(&self) -> Result<i64, DeskError> {

@@ -22,7 +22,7 @@ use crate::commands::gateway::{self, Offered};
 use crate::commands::proxy::by_rules;
 use crate::commands::proxy::upstream::{Upstream, UpstreamArgs};
 use crate::terminal::message;
-use crate::{compose, deployment, needs, paths};
+use crate::{compose, deployment, needs, paths, shell};
 
 /// What is said of the fronts of a configuration.
 pub(super) struct About {
@@ -135,10 +135,9 @@ impl Own {
         let mut setup = setup.context("the gateway does not start")?;
         for name in own {
             if !setup.apps.iter().any(|app| app.setup.spoke.app == name) {
-                warn!(
-                    "the app {name} has no tools here; see why it does not start: sluice app test {name} --config {}",
-                    config.root.display()
-                );
+                let test = format!("sluice app test {name}");
+                let test = shell::configured(&test, Some(&config.root));
+                warn!("the app {name} has no tools here; see why it does not start: {test}");
             }
         }
         self.share(&mut setup.parts);

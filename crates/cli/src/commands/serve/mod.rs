@@ -64,6 +64,7 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
     let setup = ServiceSetup {
         fronts,
         page,
+        desk: desk.page().to_owned(),
         endpoints,
         drain: config.service.drain,
         stopping,
@@ -152,7 +153,8 @@ async fn page(
     };
     match config.service.desk_listen {
         Some(_) => {
-            let page = Page::bind(setup).await?;
+            let page = Page::bind(setup).await;
+            let page = page.context("desk_listen of [service] cannot be used")?;
             let addresses = DeskAddresses::of(&page.routes)?;
             tokio::spawn(page.serve(std::future::pending()));
             Ok((None, addresses))

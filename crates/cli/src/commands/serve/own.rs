@@ -21,12 +21,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tracing::warn;
 
+use crate::commands::token::LOCAL;
 use crate::hex::hex;
 use crate::permissions::{days_ago, now};
 use crate::{deployment, os_user, paths};
 
-/// How the names of tokens begin that a service makes for the agents of its own user.
-const LOCAL: &str = "local-";
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// What outlives a configuration.

@@ -13,7 +13,8 @@ use crate::exit::Exit;
 use crate::json_lines::print_json;
 use crate::provider::key_of;
 use crate::terminal::{message, say, say_whole};
-use crate::{paths, session};
+use crate::words::counted;
+use crate::{paths, session, shell};
 
 /// Where a service is found.
 pub(super) struct Addresses {
@@ -36,6 +37,10 @@ impl DeskAddresses {
             page: page.url(),
             login: token::has_person().then(page.logins()).transpose()?,
         })
+    }
+
+    pub(super) fn page(&self) -> &str {
+        &self.page
     }
 }
 
@@ -63,7 +68,8 @@ pub(super) fn serving(config: &Config, about: &About, at: &Addresses, as_json: b
         )),
         Err(why) => say_whole(&format!("proxy     none: {why}\n")),
     }
-    say_whole(&format!("gateway   {gateway}, {} apps\n", about.apps));
+    let apps = counted(about.apps, "app", "apps");
+    say_whole(&format!("gateway   {gateway}, {apps}\n"));
     say_whole(&format!("desk      {}\n", login.as_ref().unwrap_or(page)));
     let token = match at.metrics {
         Some(_) => "",
@@ -77,15 +83,14 @@ pub(super) fn serving(config: &Config, about: &About, at: &Addresses, as_json: b
         false => format!("SQLite in {}", paths::state()?.display()),
     };
     say_whole(&format!("state     {kept}\n"));
+    let new = shell::configured("sluice token new my-agent --role agent", Some(&config.root));
     match (about.needs_token, &about.proxy) {
-        (Some(why), Ok(_)) => say(&format!(
-            "Agents need a token, because {why}: sluice token new my-agent --role agent\n"
-        )),
-        (None, Ok(_)) => say(
+        (Some(why), Ok(_)) => say(&format!("Agents need a token, because {why}: {new}\n")),
+        (None, Ok(_)) => say(&format!(
             "Every program of this machine can use the proxy without a token: there are no hosts, no tenants and no api_key_env.\n\
-             Clients of the gateway need one: sluice token new my-agent --role agent\n",
-        ),
-        _ => say("Clients of the gateway need a token: sluice token new my-agent --role agent\n"),
+             Clients of the gateway need one: {new}\n"
+        )),
+        _ => say(&format!("Clients of the gateway need a token: {new}\n")),
     }
     Ok(())
 }
@@ -118,10 +123,11 @@ pub(super) fn notes(config: &Config) {
 /// Says that the configuration can be served.
 pub(super) fn checked(config: &Config, as_json: bool) -> Result<Exit> {
     let (listen, apps) = (config.service.listen, config.apps.len());
+    let counted = counted(apps, "app", "apps");
     match as_json {
         true => print_json(&json!({"ok": true, "listen": listen.to_string(), "apps": apps}))?,
         false => say(&format!(
-            "the configuration can be served at {listen}, with {apps} apps\n"
+            "the configuration can be served at {listen}, with {counted}\n"
         )),
     }
     Ok(Exit::Done)

@@ -345,6 +345,13 @@ fn three_fronts_answer_at_one_address_until_sigterm() {
         begun.body
     );
     // The page has a name of its own, at which nothing else is served.
+    let elsewhere = [("host", "sluice.example.org")];
+    let refused = service.get("/sluice/desk", &elsewhere).unwrap();
+    assert!(
+        refused.status == 404 && refused.body.contains("desk_hosts"),
+        "{}",
+        refused.body
+    );
     let moved = service.get("/sluice/desk", &[]).unwrap();
     assert!(moved.head.contains(&service.page), "{}", moved.head);
     let login = service.get("/login", &[("host", &service.page)]).unwrap();
@@ -379,6 +386,8 @@ fn three_fronts_answer_at_one_address_until_sigterm() {
         "{out}"
     );
     assert_eq!(answers[1], json!({"jsonrpc": "2.0", "id": 2, "result": {}}));
+    let (_, tokens, _) = home.run(&["token", "list"]);
+    assert!(tokens.contains("made by `sluice serve`"), "{tokens}");
     // A revoked token ends within a second.
     let runtime = tokio::runtime::Runtime::new().unwrap();
     assert!(runtime.block_on(desk(&home).revoke("agent-1")).unwrap());
@@ -516,7 +525,7 @@ fn a_tenant_has_no_more_than_its_budget() {
     assert!(
         spent
             .body
-            .contains("the budget of 2 calls in this hour is spent"),
+            .contains("the budget of calls in this hour (2) is spent"),
         "{}",
         spent.body
     );
@@ -596,6 +605,10 @@ fn metrics_need_an_admin_or_an_address_of_their_own() {
         assert_eq!(
             (code, err.contains(meant)),
             (expected, expected == 1),
+            "{err}"
+        );
+        assert!(
+            code == 1 || err.contains("state/sluice; it is not"),
             "{err}"
         );
     }
@@ -758,7 +771,7 @@ fn guard_and_init_use_a_service_that_serves_them() {
     let _service = Service::start(&other, &["--config", file.to_str().unwrap()]);
     let (entry, err) = init(&other);
     assert!(
-        !entry.contains("--service") && err.contains("does not read"),
+        !entry.contains("--service") && err.contains("starts `sluice gateway --service`"),
         "{entry} {err}"
     );
 }

@@ -359,7 +359,12 @@ fn an_answer_outlives_the_service_that_asked() {
     let file = homes[1].path("config/sluice/sluice.toml");
     let id = first["id"].as_str().unwrap();
     let mut approve = homes[1].sluice(&["approve", "yes", id, "--config"]);
-    approve.arg(file).env("SLUICE_TOKEN", &ada);
+    approve.arg(&file).env("SLUICE_TOKEN", &ada);
+    // A hint is the whole command.
+    let mut show = homes[1].sluice(&["approve", "show", id, "--config"]);
+    let (_, _, hint) = said(&show.arg(&file).output().unwrap());
+    let whole = format!("ANSWER --config {}`", file.display());
+    assert!(hint.contains(&whole), "{hint}");
     let message = thread::scope(|scope| {
         let (count, begun) = (upstream.count(), Instant::now());
         // The client sends its request again, to the one that is left.

@@ -222,7 +222,7 @@ async fn with_headers(request: Request, next: Next) -> Response {
 async fn gate(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
     let forbidden = |why: &'static str| (StatusCode::FORBIDDEN, why).into_response();
     let Some(origin) = shared.origin(request.headers()) else {
-        return forbidden("Open the address that sluice desk printed.\n");
+        return forbidden("Open the address that `sluice desk` or `sluice serve` printed.\n");
     };
     let is_read = [Method::GET, Method::HEAD].contains(request.method());
     let is_ours = match is_read {

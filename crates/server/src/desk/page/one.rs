@@ -261,13 +261,17 @@ fn button(login: &Login, kept: &KeptQuestion, choice: &ShownChoice, confirms: bo
         _ => (format!("Allow: {}…", line(&choice.words)), "yes"),
     };
     let meaning = format!("means-{}", choice.answer);
+    let allows = match choice.answer.as_str() {
+        "once" if choice.meaning.is_empty() => "Nothing beyond this question.",
+        _ => choice.meaning.as_str(),
+    };
     html! {
         form .answer method="post" action={ "/questions/" (kept.id) } {
             (login.csrf())
             input type="hidden" name="answer" value=(choice.answer);
             @if confirms { input type="hidden" name="confirm" value="1"; }
             button #{ "give-" (choice.answer) } .{ "button " (kind) } type="submit" aria-describedby=(meaning) { (words) }
-            span #(meaning) { (line(&choice.meaning)) }
+            span #(meaning) { (line(allows)) }
         }
     }
 }
