@@ -257,8 +257,9 @@ impl Used {
                 0 => "spent",
                 _ => "spent or reserved by running requests",
             };
+            let what = thing.replacen("call ", "calls of ", 1);
             format!(
-                "the budget of {thing} in this hour ({most}) is {gone}; it is renewed in {minutes} min"
+                "the budget of {what} in this hour ({most}) is {gone}; it is renewed in {minutes} min"
             )
         })
     }

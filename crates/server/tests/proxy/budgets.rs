@@ -50,7 +50,9 @@ async fn calls_of_one_answer_count_each() {
             calls(&sends)
         }
         "again" => calls(&[("send", r#"{"to":"eve"}"#)]),
-        text if text.contains("the budget of calls in this hour (1)") => says("It is spent."),
+        text if text.contains("the budget of calls of app.send in this hour (1)") => {
+            says("It is spent.")
+        }
         _ => says("done"),
     };
     let of_tool = Budget {
@@ -74,7 +76,8 @@ async fn calls_of_one_answer_count_each() {
             // The model reads what became of the others.
             let all = upstream.last().1.to_string();
             assert_eq!(
-                all.matches("the budget of calls in this hour (1)").count(),
+                all.matches("the budget of calls of app.send in this hour (1)")
+                    .count(),
                 4,
                 "{all}"
             );
