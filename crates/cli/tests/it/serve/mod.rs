@@ -479,7 +479,8 @@ fn a_reload_takes_a_good_file_and_leaves_out_a_bad_one() {
     home.configure(&config(&upstream, "[service]\ndrain = 4\n"));
     service.wait_for("unknown key 'drain'");
     assert!(calls("read my mail"));
-    let strict = config(&upstream, "").replace("to = \"string\"", "amount = \"integer\"");
+    let strict =
+        config(&upstream, "").replace("to = \"string\"", "to = \"string\", amount = \"integer\"");
     home.configure(&strict);
     service.wait_for("the configuration is reloaded");
     // The call lacks what the new rules ask for.
