@@ -82,12 +82,6 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
     let keeping = tokio::spawn(async move {
         tokio::join!(keeper.limits.keep(), keeper.prune(&kept));
     });
-    let at = Addresses {
-        service: address,
-        metrics,
-        desk,
-    };
-    shown::serving(&config, &about, &at, as_json)?;
     // For `sluice gateway --service`, which `sluice init` writes. Without it clients name the service themselves.
     let registered = match own.local_token().await {
         Ok(token) => service::register(address, token, config.root.clone()),
@@ -96,6 +90,12 @@ pub(crate) async fn serve(args: Serve) -> Result<Exit> {
     if let Err(error) = &registered {
         warn!("commands of this user do not find the service: {error:#}");
     }
+    let at = Addresses {
+        service: address,
+        metrics,
+        desk,
+    };
+    shown::serving(&config, &about, &at, as_json)?;
     tell(&[NotifyState::Ready]);
     info!(%address, "serving");
     let mut watchdog = watchdog();
