@@ -119,8 +119,8 @@ async fn claimed(store: &dyn SessionState, body: &str, replaces: bool) -> Result
     if there.as_ref().is_some_and(|it| it.body != body) && !replaces {
         bail!(
             "the store is that of a deployment with another secret, by which its conversations are found; use the \
-             secret_file, the {SECRET} or the file `secret` of the state folder that it was used with\n`sluice serve --new-secret` takes this one, and finds none of \
-             the conversations before"
+             secret_file, the {SECRET} or the file `secret` of the state folder that it was used with\n`sluice serve \
+             --new-secret` takes this one, and finds none of the conversations before"
         );
     }
     Ok(there)
