@@ -460,7 +460,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// One client: request `i` of all is due at `i / rate`, whatever the answers do.
+    /// One client: request `i` of all is due at `i / rate`; it does not wait for the answers of others.
     fn client(&self, number: u32) {
         let (mut turn, mut talk) = (number, Talk::new(number));
         while self.every * turn < self.end && !self.is_over.load(Ordering::Relaxed) {

@@ -104,6 +104,9 @@ fn is_complete(kind: EventKind) -> bool {
     }
 }
 
+/// A configuration, and the keys of its files.
+type Read = (Config, BTreeSet<String>);
+
 struct Reload {
     own: Arc<Own>,
     service: ServiceHandle,
@@ -134,7 +137,7 @@ impl Reload {
     }
 
     /// The configuration of the files; `None` if they have not changed and no signal asks for them.
-    async fn read(&self, by_hand: bool) -> Option<Result<(Config, BTreeSet<String>)>> {
+    async fn read(&self, by_hand: bool) -> Option<Result<Read>> {
         let files = Arc::clone(&self.files);
         let mut reading = spawn_blocking(move || lock(&files).read(by_hand));
         let read = match timeout(LONGEST_READ, &mut reading).await {
@@ -152,7 +155,7 @@ impl Reload {
         read.unwrap_or_else(|reason| Some(Err(reason.into())))
     }
 
-    async fn reload(&mut self, read: Result<(Config, BTreeSet<String>)>, by_hand: bool) {
+    async fn reload(&mut self, read: Result<Read>, by_hand: bool) {
         let mut states = vec![NotifyState::Reloading];
         states.extend(NotifyState::monotonic_usec_now());
         tell(&states);
@@ -222,7 +225,7 @@ struct Sources {
 
 impl Sources {
     /// The configuration; `None` if its files have not changed and `by_hand` is not set.
-    fn read(&mut self, by_hand: bool) -> Option<Result<(Config, BTreeSet<String>)>> {
+    fn read(&mut self, by_hand: bool) -> Option<Result<Read>> {
         self.watch();
         let digest = configuration::digest(&self.all);
         if digest == self.digest && !by_hand {
@@ -232,7 +235,7 @@ impl Sources {
         Some(self.config())
     }
 
-    fn config(&mut self) -> Result<(Config, BTreeSet<String>)> {
+    fn config(&mut self) -> Result<Read> {
         // Without a file the built-in configuration would count, which has no app and no tenant.
         let found = found(&self.again)?;
         let config = self.again.config(false)?;
